@@ -1,0 +1,1 @@
+"""What schedules a job and knows its state: one module a backend."""

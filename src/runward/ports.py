@@ -1,0 +1,235 @@
+"""The doors to the world: small protocols, and the values that cross them.
+
+Everything that touches a process, a file, a scheduler or the network stands behind one of these and has a
+fake under `tests/fakes`. Adapters never let a bare exception of the world through: they raise `ContactLost`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from runward.core import errors, job
+
+
+class ContactLost(errors.Unreachable):
+    """The place could not be asked (link, time-out, refused). Says nothing about the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a command left behind."""
+
+    argv: tuple[str, ...]
+    code: int | None
+    """Exit code; negative for a signal; None when the deadline ended it."""
+    stdout: bytes
+    stderr: bytes
+    timed_out: bool = False
+    truncated: bool = False
+    """Whether output beyond the limit was dropped."""
+
+    @property
+    def ok(self) -> bool:
+        """Exit 0 within the deadline."""
+        return self.code == 0 and not self.timed_out
+
+    @property
+    def text(self) -> str:
+        """stdout, decoded; undecodable bytes become U+FFFD."""
+        return self.stdout.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One command to be run somewhere: argv only, always with a deadline and an output bound."""
+
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+    deadline_s: float = 15.0
+    limit: int = 4 << 20
+    """Bytes kept of each output stream."""
+    env: Mapping[str, str] | None = None
+    """Replaces the environment when given."""
+    cwd: str | None = None
+
+
+class Runner(Protocol):
+    """Where commands are executed."""
+
+    @property
+    def name(self) -> str:
+        """`local`, `ssh:HOST`, `pod:NAMESPACE/POD`."""
+        ...
+
+    def run(self, call: Call) -> Completed:
+        """Run a command to its end or its deadline. A command that cannot be found has code 127.
+
+        Raises ContactLost when the place itself cannot be reached.
+        """
+        ...
+
+    def read(self, path: str, offset: int, limit: int) -> bytes:
+        """Bytes of a file there, at most `limit`; empty at its end.
+
+        Raises FileNotFoundError, PermissionError, IsADirectoryError; ContactLost.
+        """
+        ...
+
+    def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[int]:
+        """A local port that leads to `host:port` as seen from that place, while the context is open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """New bytes of a log."""
+
+    offset: int
+    """Where `data` begins in the log's own, never shrinking count of bytes."""
+    data: bytes
+    restarted: bool = False
+    """The log was truncated, rotated or made anew: `offset` begins again at 0."""
+
+
+class LogStream(Protocol):
+    """One growing log, wherever it lives."""
+
+    @property
+    def name(self) -> str:
+        """Path or other name, as shown in evidence."""
+        ...
+
+    @property
+    def rank(self) -> int | None:
+        """The rank whose output this is, when one log is one rank."""
+        ...
+
+    def read_new(self, budget: int) -> Sequence[Chunk]:
+        """What came since the last call, at most about `budget` bytes. Raises ContactLost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EndPlan:
+    """How to end a job: ask, wait, insist."""
+
+    signum: int = 15
+    grace_s: float = 60.0
+    why: str = ""
+
+
+class Backend(Protocol):
+    """What schedules a job and knows its state."""
+
+    @property
+    def name(self) -> str:
+        """`process`, `docker`, `slurm`, `ray`, `k8s`."""
+        ...
+
+    def poll(self, jobs: Sequence[str]) -> Mapping[str, job.JobStatus | job.Unseen]:
+        """The state of all of `jobs` in one query. The world's faults become `Unseen`, never an exception."""
+        ...
+
+    def submit(self, spec: job.JobSpec, token: str) -> str:
+        """Start a job that carries `token`; returns its id.
+
+        Raises ContactLost when it is not known whether the job was started: ask `find` before trying again.
+        """
+        ...
+
+    def find(self, token: str) -> str | None:
+        """The job that carries `token`, or None when there certainly is none. Raises ContactLost."""
+        ...
+
+    def cancel(self, job_id: str, plan: EndPlan) -> None:
+        """Ask the job to end. `poll` says when it is gone. Raises ContactLost."""
+        ...
+
+    def logs(self, job_id: str) -> Sequence[LogStream]:
+        """The job's logs, those that exist by now. Raises ContactLost."""
+        ...
+
+
+class Probe(Protocol):
+    """Reads one source of facts."""
+
+    @property
+    def name(self) -> str:
+        """The word used in `not observable: ...` lines."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a notifier is given: the JSON object, and the same in one line of text."""
+
+    event: str
+    """`held`, `failed`, `recovered`, `succeeded`, `blind`, `stalled`, `alert`."""
+    run: str
+    title: str
+    text: str
+    payload: Mapping[str, object]
+
+
+class Notifier(Protocol):
+    """One way to tell a person."""
+
+    def send(self, notice: Notice) -> None:
+        """Deliver once within 10 s. Raises DeliveryFailed."""
+        ...
+
+
+class DeliveryFailed(Exception):
+    """A notice did not arrive. `permanent`: trying again cannot help."""
+
+    def __init__(self, why: str, *, permanent: bool = False) -> None:
+        super().__init__(why)
+        self.permanent = permanent
+
+
+class Clock(Protocol):
+    """Time as an argument."""
+
+    def wall(self) -> float:
+        """Seconds since the epoch: instants for people."""
+        ...
+
+    def mono(self) -> float:
+        """Monotonic seconds: budgets and windows."""
+        ...
+
+    def boot_id(self) -> str:
+        """Changes when the machine was restarted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A pattern found at a place in a log."""
+
+    pattern: int
+    """Index into the compiled patterns."""
+    offset: int
+    """Byte offset of the match in the log."""
+    line_offset: int
+    line: bytes
+    """The whole line without its end, at most 4 KiB around the match."""
+    groups: Mapping[str, str]
+
+
+class Scanner(Protocol):
+    """Finds many patterns in bytes that come in any pieces."""
+
+    @property
+    def engine(self) -> str:
+        """`pyperscan`, `ahocorasick` or `stdlib`; said in the status."""
+        ...
+
+    def feed(self, data: bytes, offset: int) -> Iterator[Hit]:
+        """Hits in the complete lines that `data` finishes; the partial last line is carried over."""
+        ...
+
+    def flush(self) -> Iterator[Hit]:
+        """Hits in the carried partial line: the log has ended."""
+        ...

@@ -1,0 +1,1 @@
+"""Readers of one source of facts each: kernel log, cgroups, GPUs, disks, processes."""

@@ -1,0 +1,1 @@
+"""Finds known patterns in logs: multi-literal engines, the tailer, reading of compressed and odd files."""

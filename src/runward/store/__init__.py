@@ -1,0 +1,1 @@
+"""Durable state: the journal of events and decisions, requests, leases."""

@@ -1,0 +1,1 @@
+"""What people see: pure view models and their renderers."""

@@ -1,0 +1,1 @@
+"""Drop-in package of the Ray training monitor's Python API, thin over Runward."""

@@ -1,0 +1,20 @@
+import doctest
+
+import pytest
+
+from runward.core import durations, errors
+
+
+def test_examples_in_the_docstrings_hold():
+    assert doctest.testmod(durations).failed == 0
+
+
+@pytest.mark.parametrize("text", ["", "abc", "10x", "-5s", "1h30"])
+def test_a_wrong_duration_is_refused(text):
+    with pytest.raises(ValueError, match="is no duration"):
+        durations.parse_duration(text)
+
+
+def test_the_nearest_word_is_found_and_nonsense_has_none():
+    assert errors.nearest("statsu", ["status", "stop", "ps"]) == "status"
+    assert errors.nearest("xyzzy", ["status", "stop", "ps"]) is None
