@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from runward.core import errors, job
+from runward.core import errors, events, job
 
 
 class ContactLost(errors.Unreachable):
@@ -233,3 +233,101 @@ class Scanner(Protocol):
     def flush(self) -> Iterator[Hit]:
         """Hits in the carried partial line: the log has ended."""
         ...
+
+
+class StoreUnavailable(errors.Unreachable):
+    """State cannot be written now (disk full, locked, read-only). Nothing was written; nothing may be done yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as the store lists it."""
+
+    id: int
+    name: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asked of a run's watcher."""
+
+    id: int
+    kind: str
+    """`stop`, `restart`, `pause`, `unpause`."""
+    by: str
+    at: float
+    options: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who watches a run."""
+
+    pid: int
+    host: str
+    boot_id: str
+    started: float
+    """The process's start time in clock ticks since boot: tells a re-used pid."""
+    since: float
+    number: int
+
+
+class Store(Protocol):
+    """Durable state of all runs on this machine."""
+
+    def create(self, name: str, at: float) -> RunRow:
+        """A new run; an ended run of the same name becomes `name~1`. Raises StoreUnavailable."""
+        ...
+
+    def runs(self) -> Sequence[RunRow]:
+        """All runs, oldest first."""
+        ...
+
+    def find(self, name: str) -> RunRow | None:
+        """The run of that name."""
+        ...
+
+    def append(self, run_id: int, new: Sequence[events.Event], lease: int) -> None:
+        """Write events in one transaction. Raises StoreUnavailable, LeaseLost."""
+        ...
+
+    def history(self, run_id: int, after: int = 0) -> Sequence[tuple[int, events.Event]]:
+        """Events with their sequence numbers, oldest first."""
+        ...
+
+    def put_progress(self, run_id: int, row: Mapping[str, object]) -> None:
+        """Replace the newest sample of a run. Raises StoreUnavailable."""
+        ...
+
+    def progress(self, run_id: int) -> Mapping[str, object]:
+        """The newest sample; empty when there is none."""
+        ...
+
+    def take_lease(self, run_id: int, holder: Holder) -> int:
+        """Write the holder and return the next lease number. Raises StoreUnavailable."""
+        ...
+
+    def holder(self, run_id: int) -> Holder | None:
+        """Who took the lease last; whether it lives is for the caller to find out."""
+        ...
+
+    def ask(self, run_id: int, request: Request) -> int:
+        """Leave a request for the watcher (its `id` is ignored); returns its id. Raises StoreUnavailable."""
+        ...
+
+    def requests(self, run_id: int) -> Sequence[Request]:
+        """Requests that nobody has answered yet, oldest first."""
+        ...
+
+    def answer(self, request_id: int, at: float) -> None:
+        """Mark a request as done."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...
+
+
+class LeaseLost(errors.Unreachable):
+    """Another watcher has taken this run since: write nothing, do nothing."""
