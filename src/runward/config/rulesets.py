@@ -1,0 +1,153 @@
+"""Rule files to rules: the shipped families, then the user's; compiled once, by content.
+
+Reading hundreds of YAML rules takes longer than a diagnosis, so the result is kept as JSON under the hash of
+all contents. A cache that cannot be read or written costs time and nothing else.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any
+
+import platformdirs
+
+from runward.core import errors, rules
+
+FORMAT = 1
+"""Part of the cache's key: raise it when the compiled form changes."""
+_MAX_FILE = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The content of one rule file."""
+
+    name: str
+    data: bytes
+    user: bool = False
+
+
+def shipped() -> list[Source]:
+    """The families that come with Runward, by name."""
+    folder = resources.files("runward") / "rulesets"
+    found = [item for item in folder.iterdir() if item.name.endswith(".yaml")]
+    return [Source(item.name, item.read_bytes()) for item in sorted(found, key=lambda item: item.name)]
+
+
+def user_folder() -> str:
+    """Where a user's rule files are looked for: `$RUNWARD_CONFIG_DIR/rules`, else the platform's place."""
+    base = os.environ.get("RUNWARD_CONFIG_DIR") or platformdirs.user_config_dir("runward")
+    return os.path.join(base, "rules")
+
+
+def of_user(folder: str | None = None) -> list[Source]:
+    """The user's files; none when there is no such folder."""
+    place = folder or user_folder()
+    try:
+        names = sorted(name for name in os.listdir(place) if name.endswith((".yaml", ".yml")))
+    except OSError:
+        return []
+    return [Source(path, _read(path), user=True) for path in (os.path.join(place, name) for name in names)]
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MAX_FILE)
+    except OSError as error:
+        return f"unreadable: {error.strerror}".encode()
+
+
+def load(extra: Sequence[str] = (), *, user: bool = True) -> rules.RuleSet:
+    """Shipped rules, the user's, and the files `extra`. Refused rules are in `problems`, the rest work."""
+    sources = shipped() + (of_user() if user else [])
+    sources += [Source(path, _read(path), user=True) for path in extra]
+    key = _key(sources)
+    path = os.path.join(_cache_folder(), f"rules-{key}.json")
+    return _cached(path, key) or _compiled(sources, key, path)
+
+
+def full(extra: Sequence[str] = (), *, user: bool = True) -> rules.RuleSet:
+    """As `load`, with the example lines of every rule: always from the files."""
+    sources = shipped() + (of_user() if user else [])
+    sources += [Source(path, _read(path), user=True) for path in extra]
+    return parse(sources)
+
+
+def parse(sources: Iterable[Source]) -> rules.RuleSet:
+    """Rules of `sources`; a doubled name is refused. A fault in a shipped file is an InternalError."""
+    good: dict[str, rules.Rule] = {}
+    problems: list[errors.Problem] = []
+    for source in sources:
+        found, bad = rules.parse_family(_yaml(source), source.name)
+        doubled = [r for r in found if r.name in good]
+        bad += [errors.Problem("the name is taken already", f"{source.name}: rule {r.name}") for r in doubled]
+        if bad and not source.user:
+            raise errors.InternalError(*bad)
+        good.update({r.name: r for r in found if r.name not in good})
+        problems += bad
+    return rules.RuleSet(tuple(good.values()), "", tuple(problems))
+
+
+def _yaml(source: Source) -> object:
+    import yaml  # noqa: PLC0415 -- 20 ms that a cached start does not pay
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(source.data, Loader=loader)  # noqa: S506 -- a safe loader, the C one where it exists
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        flat = re.sub(r"\s+", " ", str(error))
+        return {
+            "rules": [{"name": "(file)", "pattern": f"not valid YAML: {flat}"[:300], "role": "unreadable"}]
+        }
+
+
+def _key(sources: Iterable[Source]) -> str:
+    digest = hashlib.blake2b(f"runward rules {FORMAT}".encode(), digest_size=12)
+    for source in sources:
+        digest.update(f"\0{source.name}\0{len(source.data)}\0".encode())
+        digest.update(source.data)
+    return digest.hexdigest()
+
+
+def _cache_folder() -> str:
+    base = os.environ.get("RUNWARD_CACHE_DIR") or platformdirs.user_cache_dir("runward")
+    return os.path.join(base, "rules")
+
+
+def _cached(path: str, key: str) -> rules.RuleSet | None:
+    try:
+        with open(path, "rb") as file:
+            raw = json.loads(file.read())
+        found = tuple(rules.Rule.from_json(item) for item in raw["rules"])
+        problems = tuple(errors.Problem(what, where) for what, where in raw["problems"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+    return rules.RuleSet(found, key, problems)
+
+
+def _compiled(sources: Iterable[Source], key: str, path: str) -> rules.RuleSet:
+    parsed = parse(sources)
+    raw: dict[str, Any] = {
+        "rules": [rule.to_json() for rule in parsed.rules],
+        "problems": [[problem.what, problem.where] for problem in parsed.problems],
+    }
+    _keep(path, json.dumps(raw, separators=(",", ":")).encode())
+    bare = tuple(replace(rule, match=(), no_match=()) for rule in parsed.rules)
+    return rules.RuleSet(bare, key, parsed.problems)
+
+
+def _keep(path: str, data: bytes) -> None:
+    """Put a file in place by rename; a cache that cannot be written is no error."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        return

@@ -1,0 +1,217 @@
+"""Rules: which line means what. Values only; the files are read by `config.rulesets`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from runward.core import errors, failures, literals, signals
+
+FIELDS_OF_ALL = frozenset({"rank", "node", "file", "line", "exc", "message", "where", "text"})
+"""Fields that a summary may use beside the pattern's own named groups."""
+PHASES = ("startup", "first_step", "step", "checkpoint", "evaluation", "compile", "download")
+EDGES = ("begin", "end")
+_KEYS = frozenset(
+    ["name", "pattern", "role", "cause", "scope", "action", "weight", "summary", "advice"]
+    + ["match", "no_match", "phase", "edge", "body", "live"]
+)
+_FIELD = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One pattern over one line, and what a match says."""
+
+    name: str
+    family: str
+    pattern: str
+    """A Python regular expression over one line, searched as bytes (UTF-8)."""
+    role: signals.Role
+    need: literals.Required
+    cause: failures.Cause | None = None
+    scope: failures.Scope | None = None
+    action: failures.Action | None = None
+    weight: int = 50
+    """Strength among candidates of the same incident, 0 to 100."""
+    summary: str = ""
+    advice: tuple[failures.Advice, ...] = ()
+    phase: str = ""
+    edge: str = ""
+    body: bool = False
+    """The match must begin where the message begins: after prefixes of rank, time and level."""
+    live: bool = False
+    """Counts although steps go on after it: an outcome, not a caught fault (loss is NaN, wrong transport)."""
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the compiled cache; example lines stay in the source file."""
+        return {
+            "name": self.name,
+            "family": self.family,
+            "pattern": self.pattern,
+            "role": str(self.role),
+            "need": [list(self.need.alternatives), self.need.nocase, self.need.lo, self.need.hi],
+            "cause": self.cause and str(self.cause),
+            "scope": self.scope and str(self.scope),
+            "action": self.action and str(self.action),
+            "weight": self.weight,
+            "summary": self.summary,
+            "advice": [[item.do, item.why] for item in self.advice],
+            "phase": self.phase,
+            "edge": self.edge,
+            "body": self.body,
+            "live": self.live,
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> "Rule":
+        """The rule of a compiled cache. Raises KeyError, TypeError or ValueError on anything else."""
+        alternatives, nocase, lo, hi = raw["need"]
+        return cls(
+            raw["name"],
+            raw["family"],
+            raw["pattern"],
+            signals.Role(raw["role"]),
+            literals.Required(tuple(alternatives), nocase, lo, hi),
+            failures.Cause(raw["cause"]) if raw["cause"] else None,
+            failures.Scope(raw["scope"]) if raw["scope"] else None,
+            failures.Action(raw["action"]) if raw["action"] else None,
+            raw["weight"],
+            raw["summary"],
+            tuple(failures.Advice(do, why) for do, why in raw["advice"]),
+            raw["phase"],
+            raw["edge"],
+            raw["body"],
+            raw["live"],
+        )
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """All rules, in order; a scanner's pattern index is the index here."""
+
+    rules: tuple[Rule, ...]
+    fingerprint: str = ""
+    """Changes with the content of the files."""
+    problems: tuple[errors.Problem, ...] = field(default=())
+    """Rules of the user that were refused, each with its name and the reason."""
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Rule]:
+        """Rules by name."""
+        return {rule.name: rule for rule in self.rules}
+
+    def of_roles(self, *roles: signals.Role) -> "RuleSet":
+        """Only rules with one of `roles`."""
+        return RuleSet(tuple(r for r in self.rules if r.role in roles), self.fingerprint, self.problems)
+
+
+class _Faults(Exception):
+    """What is wrong with one rule."""
+
+
+def parse_family(raw: object, source: str) -> tuple[list[Rule], list[errors.Problem]]:
+    """Rules of one file's content, and the rules that were refused. `source` is the file's name."""
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("rules"), Sequence):
+        return [], [errors.Problem("no rule set: needs `family:` and a list `rules:`", source)]
+    family = str(raw.get("family") or source.rpartition("/")[2].partition(".")[0])
+    good: list[Rule] = []
+    bad: list[errors.Problem] = []
+    for place, entry in enumerate(raw["rules"], 1):
+        name = str(entry.get("name", "")) if isinstance(entry, Mapping) else ""
+        try:
+            if not isinstance(entry, Mapping) or not name:
+                raise _Faults("a rule is a mapping with at least `name`, `pattern` and `role`")
+            good.append(_rule(entry, family))
+        except _Faults as fault:
+            bad.append(errors.Problem(str(fault), f"{source}: rule {name or f'number {place}'}"))
+    return good, bad
+
+
+def _rule(raw: Mapping[str, Any], family: str) -> Rule:
+    unknown = [key for key in raw if key not in _KEYS]
+    if unknown:
+        close = errors.nearest(str(unknown[0]), _KEYS)
+        raise _Faults(f"unknown key {unknown[0]!r}" + (f" (did you mean {close!r}?)" if close else ""))
+    pattern = str(raw.get("pattern", ""))
+    role = signals.Role(_word(raw, "role", signals.Role, "root"))
+    cause = _word(raw, "cause", failures.Cause, "")
+    scope, action = _word(raw, "scope", failures.Scope, ""), _word(raw, "action", failures.Action, "")
+    if role in (signals.Role.ROOT, signals.Role.ECHO) and not cause:
+        raise _Faults(f"role {role} needs a `cause`")
+    groups = _groups(pattern)
+    return Rule(
+        name=str(raw["name"]),
+        family=family,
+        pattern=pattern,
+        role=role,
+        need=_need(pattern),
+        cause=failures.Cause(cause) if cause else None,
+        scope=failures.Scope(scope) if scope else None,
+        action=failures.Action(action) if action else None,
+        weight=_weight(raw.get("weight", 50)),
+        summary=_template(str(raw.get("summary", "")), groups),
+        advice=tuple(_advice(item, groups) for item in raw.get("advice", ())),
+        phase=_word(raw, "phase", PHASES, ""),
+        edge=_word(raw, "edge", EDGES, ""),
+        body=bool(raw.get("body", False)),
+        live=bool(raw.get("live", False)),
+        match=tuple(str(line) for line in raw.get("match", ())),
+        no_match=tuple(str(line) for line in raw.get("no_match", ())),
+    )
+
+
+def _word(raw: Mapping[str, Any], key: str, valid: Any, default: str) -> str:
+    word = str(raw.get(key) or default)
+    words = [str(item) for item in valid]
+    if word and word not in words:
+        close = errors.nearest(word, words)
+        raise _Faults(f"{key}: {word!r} is not known" + (f", did you mean {close!r}?" if close else ""))
+    return word
+
+
+def _groups(pattern: str) -> frozenset[str]:
+    try:
+        return frozenset(re.compile(pattern.encode()).groupindex)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise _Faults(f"the pattern does not compile: {error}") from None
+
+
+def _need(pattern: str) -> literals.Required:
+    if "\\n" in pattern or "\n" in pattern:
+        raise _Faults("a pattern sees one line: take \\n out")
+    need = literals.required(pattern)
+    if need is None:
+        raise _Faults("the pattern needs at least 3 fixed characters in a row")
+    return need
+
+
+def _weight(raw: object) -> int:
+    if not isinstance(raw, int) or not 0 <= raw <= 100:
+        raise _Faults(f"weight: {raw!r} is not a number from 0 to 100")
+    return raw
+
+
+def _template(text: str, groups: frozenset[str]) -> str:
+    for name in _FIELD.findall(text):
+        if name not in groups and name not in FIELDS_OF_ALL:
+            raise _Faults(f"summary: {{{name}}} is no named group of the pattern")
+    return text
+
+
+def _advice(item: object, groups: frozenset[str]) -> failures.Advice:
+    if isinstance(item, Mapping):
+        do, why = str(item.get("do", "")), str(item.get("why", ""))
+        return failures.Advice(_template(do, groups), _template(why, groups))
+    return failures.Advice(_template(str(item), groups))
+
+
+def fill(template: str, fields: Mapping[str, str]) -> str:
+    """`template` with its fields; a field that is not known becomes `?`. Never evaluates anything.
+
+    >>> fill("{rank} tried {tried}", {"tried": "2 GiB"})
+    '? tried 2 GiB'
+    """
+    return _FIELD.sub(lambda found: fields.get(found[1]) or "?", template)
