@@ -13,8 +13,7 @@ FIELDS_OF_ALL = frozenset({"rank", "node", "file", "line", "exc", "message", "wh
 PHASES = ("startup", "first_step", "step", "checkpoint", "evaluation", "compile", "download")
 EDGES = ("begin", "end")
 _KEYS = frozenset(
-    ["name", "pattern", "role", "cause", "scope", "action", "weight", "summary", "advice"]
-    + ["match", "no_match", "phase", "edge", "body", "live"]
+    """name pattern role cause scope action weight summary advice match no_match phase edge body live""".split()  # noqa: SIM905
 )
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
