@@ -5,6 +5,7 @@ aliases are counted as often as they are used, and no tag makes an object.
 """
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,18 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
 MAX_VALUES = 50_000
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN = "tag:yaml.org,2002:"
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Plain YAML, where `1e-3` is a number too."""
+
+
+_FLOAT = re.compile(
+    r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?)\Z"
+)
+_Loader.add_implicit_resolver(f"{_PLAIN}float", _FLOAT, list("-+0123456789."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,7 @@ def parse(data: bytes | str, name: str) -> Value:
         raise errors.UsageError(errors.Problem(f"is larger than {MAX_BYTES >> 20} MiB", where=name))
     try:
         _look_over(data, name)
-        node = yaml.compose(data, Loader=_LOADER)
+        node = yaml.compose(data, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = _mark(name, error.problem_mark)
         raise errors.UsageError(errors.Problem(f"is no YAML: {error.problem}", where=str(mark))) from error
@@ -93,7 +104,7 @@ def _mark(name: str, mark: Any) -> Mark:
 def _look_over(data: bytes | str, name: str) -> None:
     """Depth and count by the event stream, before anything recurses."""
     depth = 0
-    for count, event in enumerate(yaml.parse(data, Loader=_LOADER)):
+    for count, event in enumerate(yaml.parse(data, Loader=_Loader)):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -101,6 +112,11 @@ def _look_over(data: bytes | str, name: str) -> None:
         if depth > MAX_DEPTH or count > 2 * MAX_VALUES:
             what = f"is nested deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else "has too many values"
             raise errors.UsageError(errors.Problem(what, where=str(_mark(name, event.start_mark))))
+
+
+_TAGS = frozenset(
+    _PLAIN + word for word in ("null", "bool", "int", "float", "str", "timestamp", "seq", "map", "value")
+)
 
 
 class _Builder:
@@ -115,6 +131,8 @@ class _Builder:
         self._count += 1
         if self._count > MAX_VALUES or depth > MAX_DEPTH:
             raise errors.UsageError(errors.Problem("has too many values (aliases?)", where=str(mark)))
+        if node.tag not in _TAGS:
+            raise errors.UsageError(errors.Problem(f"the tag {node.tag} is not accepted", where=str(mark)))
         if isinstance(node, yaml.SequenceNode):
             items = (self.value(item, _mark(self._name, item.start_mark), depth + 1) for item in node.value)
             return Value(tuple(items), mark)
@@ -137,8 +155,6 @@ class _Builder:
 
     def _scalar(self, node: Any) -> Any:
         mark = _mark(self._name, node.start_mark)
-        if not node.tag.startswith(_PLAIN):
-            raise errors.UsageError(errors.Problem(f"the tag {node.tag} is not accepted", where=str(mark)))
         kind = node.tag.removeprefix(_PLAIN)
         if kind not in ("null", "bool", "int", "float"):
             return node.value

@@ -37,6 +37,12 @@ def choose(name_or_path: str) -> policies.Policy:
     )
 
 
+def text(name: str) -> str:
+    """A preset as it is written."""
+    with open(os.path.join(_HERE, f"{name}.yaml"), encoding="utf-8") as file:
+        return file.read()
+
+
 def read(value: documents.Value, name: str, problems: shapes.Problems) -> policies.Policy | None:
     """The policy that a document describes, or None after its mistakes were noted."""
     try:

@@ -1,0 +1,97 @@
+"""Which kind of configuration a file is, and how each kind is validated, described and begun."""
+
+from collections.abc import Callable
+from typing import Any
+
+from runward.config import documents, inventories, policy_files, setting_files, shapes
+from runward.core import errors
+
+KINDS = ("settings", "policy", "inventory")
+
+_Reader = Callable[[documents.Value, shapes.Problems], object]
+
+_READERS: dict[str, _Reader] = {
+    "settings": setting_files.read,
+    "policy": lambda value, problems: policy_files.read(value, "file", problems),
+    "inventory": inventories.read,
+}
+
+_SHAPES: dict[str, shapes.Shape] = {
+    "settings": setting_files.SHAPE,
+    "policy": policy_files.SHAPE,
+    "inventory": inventories.SHAPE,
+}
+
+
+def validate(path: str) -> str:
+    """The kind of a valid file. Raises UsageError with every mistake."""
+    value = documents.load(path)
+    kind = kind_of(value)
+    problems = shapes.Problems()
+    _READERS[kind](value, problems)
+    problems.raise_any()
+    return kind
+
+
+def kind_of(value: documents.Value) -> str:
+    """The word after `kind:`, else what the keys show. Raises UsageError."""
+    if not isinstance(value.data, dict):
+        raise errors.UsageError(errors.Problem(f"must be a mapping, is {value.kind}", where=str(value.mark)))
+    said = value.data.get("kind")
+    if said is not None:
+        problems = shapes.Problems()
+        try:
+            return str(shapes.Choice(KINDS).read(said, "kind", problems))
+        except shapes.Invalid:
+            raise errors.UsageError(*problems.found) from None
+    what = f"does not say what it is: add one of kind: {', '.join(KINDS)}"
+    raise errors.UsageError(errors.Problem(what, where=str(value.mark)))
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """JSON Schema of a kind, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Runward {kind}",
+        **_SHAPES[kind].schema(),
+    }
+
+
+def template(kind: str) -> str:
+    """A file of that kind to begin with: every key with its default and meaning."""
+    if kind == "settings":
+        return _settings_template()
+    return policy_files.text("default") if kind == "policy" else _INVENTORY
+
+
+def _settings_template() -> str:
+    lines, section = ["kind: settings", "version: 1"], ""
+    for name, word, shown, about in setting_files.defaults():
+        if name != section:
+            lines += ["", f"{name}:"]
+            section = name
+        lines.append(f"  # {word}: {_yaml(shown)}  # {about}")
+    lines = [line if not line.endswith(":") else f"# {line}" for line in lines]
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(shown: object) -> str:
+    if isinstance(shown, bool):
+        return "true" if shown else "false"
+    return "null" if shown is None else str(shown)
+
+
+_INVENTORY = """\
+kind: inventory
+version: 1
+currency: EUR
+hosts:
+  box-a:
+    host: user@box-a.example.org   # as ssh takes it
+    workdir: /data/runs
+    logs: [/data/runs/train.log]
+    checkpoints: [/data/runs/ckpt]
+    mounts: [/data]
+    detach: auto                   # auto, systemd-run, tmux, setsid, screen
+    cost_per_hour: 2.5
+"""

@@ -1,0 +1,97 @@
+"""A wrong policy file: every mistake at once, with file, line, key path and the nearest valid word."""
+
+from dataclasses import replace
+
+import pytest
+
+from runward.config import policy_files
+from runward.core import errors, failures, policies
+
+WRONG = """\
+kind: policy
+version: 1
+bugdet: {without_progress: 5}
+budget: {without_progress: -1, per_day: many}
+backoff: {cap: 10 minutes}
+rules:
+  - {cause: [preemted], action: restart}
+  - {scope: infra, action: retry}
+  - {cause: hang}
+  - {action: hold, after: 1.5}
+  - just text
+"""
+
+
+def test_every_mistake_of_a_policy_file_is_named_at_once(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(WRONG)
+    with pytest.raises(errors.UsageError) as caught:
+        policy_files.choose(str(file))
+    shown = [str(p).removeprefix(f"{tmp_path}/") for p in caught.value.problems]
+    assert [line.split(": ")[:2] for line in shown] == [
+        ["mine.yaml:3", "bugdet"],
+        ["mine.yaml:4", "budget.without_progress"],
+        ["mine.yaml:4", "budget.per_day"],
+        ["mine.yaml:5", "backoff.cap"],
+        ["mine.yaml:7", "rules[0].cause[0]"],
+        ["mine.yaml:8", "rules[1].action"],
+        ["mine.yaml:9", "rules[2].action"],
+        ["mine.yaml:10", "rules[3].after"],
+        ["mine.yaml:11", "rules[4]"],
+    ]
+    assert "did you mean 'budget'?" in shown[0]
+    assert "did you mean 'preempted'?" in shown[4]
+
+
+def test_a_row_behind_one_that_matches_everything_is_a_mistake(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "kind: policy\nversion: 1\nrules:\n  - {action: restart}\n  - {cause: hang, action: hold}\n"
+    )
+    with pytest.raises(
+        errors.UsageError, match=r"mine.yaml:5: rules: cannot be reached: mine.yaml:4 matches"
+    ):
+        policy_files.choose(str(file))
+
+
+def test_an_unknown_preset_names_the_nearest_one():
+    with pytest.raises(errors.UsageError, match="did you mean 'transient'"):
+        policy_files.choose("transiant")
+
+
+def test_the_documented_example_is_read_as_documented(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "kind: policy\nversion: 1\nbudget: {without_progress: 5, per_day: 20}\n"
+        "backoff: {first: 0s, base: 10s, factor: 2, jitter: 0.2, cap: 10m}\nrules:\n"
+        "  - {cause: [preempted, time_limit], action: restart, counts: false}\n"
+        "  - {cause: [exception], action: hold, after: 1}\n  - {scope: infra, action: restart_elsewhere}\n  - {action: restart}\n"
+    )
+    policy = policy_files.choose(str(file))
+    assert policy.name == "p"
+    assert policy.rules[1] == policies.Rule(
+        failures.Action.HOLD, frozenset({failures.Cause.EXCEPTION}), after=1, where="p.yaml:7"
+    )
+    assert policy.backoff.cap_s == 600
+    assert len(policy.rules) == 4
+
+
+@pytest.mark.parametrize("name", policy_files.names())
+def test_every_preset_ends_with_a_row_for_everything(name):
+    assert policy_files.choose(name).rules[-1].matches_everything
+
+
+def test_the_presets_are_those_of_the_documentation():
+    assert policy_files.names() == ("default", "aggressive", "conservative", "none", "observe", "transient")
+    budgets = {name: policy_files.choose(name).budget.without_progress for name in policy_files.names()}
+    assert budgets == {
+        "default": 5,
+        "aggressive": 10,
+        "conservative": 2,
+        "none": 5,
+        "observe": 5,
+        "transient": 3,
+    }
+    assert [name for name in policy_files.names() if not policy_files.choose(name).acts] == ["observe"]
+    plain = [[replace(r, where="") for r in policy_files.choose(n).rules] for n in ("default", "observe")]
+    assert plain[0] == plain[1]
