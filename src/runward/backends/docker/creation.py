@@ -1,0 +1,119 @@
+"""From a job's spec to the body of `POST /containers/create`; every mistake in its options at once."""
+
+import re
+import shlex
+from collections.abc import Mapping
+
+from runward.backends.docker import client
+from runward.core import durations, errors, job
+
+_WORDS = (
+    "image gpus volumes memory memory_swap shm_size cpus user network ipc workdir pass_env ulimits "
+    "entrypoint init"
+)
+_OPTIONS = frozenset(f"docker.{word}" for word in _WORDS.split())
+
+
+def name_of(token: str) -> str:
+    """A container name that the engine accepts, one for one token."""
+    return re.sub(r"[^a-zA-Z0-9_.-]", "-", token).lstrip("_.-") or "runward"
+
+
+def body(spec: job.JobSpec, token: str) -> dict[str, object]:
+    """The engine's description of the container. Raises UsageError with every mistake in the options."""
+    options = {key: value for key, value in spec.options.items() if key.startswith("docker.")}
+    problems = [
+        errors.Problem(f"no option {key!r}", nearest=errors.nearest(key, _OPTIONS))
+        for key in options
+        if key not in _OPTIONS
+    ]
+    if not options.get("docker.image"):
+        problems.append(errors.Problem("docker.image is missing: which image shall be started?"))
+    host = _host_config(options, problems)
+    if problems:
+        raise errors.UsageError(*problems)
+    described: dict[str, object] = {
+        "Image": options["docker.image"],
+        "Cmd": list(spec.argv),
+        "Env": _environment(spec, options),
+        "Labels": {"runward.token": token},
+        "HostConfig": host,
+    }
+    for key, name in (("docker.user", "User"), ("docker.workdir", "WorkingDir")):
+        if key in options:
+            described[name] = options[key]
+    if "docker.entrypoint" in options:
+        described["Entrypoint"] = shlex.split(options["docker.entrypoint"])
+    return described
+
+
+def _environment(spec: job.JobSpec, options: Mapping[str, str]) -> list[str]:
+    """Ours, and what the user named: the host's whole environment has no meaning inside an image."""
+    named = {word.strip() for word in options.get("docker.pass_env", "").split(",")}
+    return [f"{key}={value}" for key, value in spec.env.items() if key.startswith("RUNWARD_") or key in named]
+
+
+def _host_config(options: Mapping[str, str], problems: list[errors.Problem]) -> dict[str, object]:
+    host: dict[str, object] = {
+        "RestartPolicy": {"Name": "no"},
+        "NetworkMode": options.get("docker.network", "default"),
+        "Init": options.get("docker.init", "true") == "true",
+    }
+    for key, name in (
+        ("docker.memory", "Memory"),
+        ("docker.memory_swap", "MemorySwap"),
+        ("docker.shm_size", "ShmSize"),
+    ):
+        if key in options:
+            host[name] = _size(key, options[key], problems)
+    if "docker.cpus" in options:
+        host["NanoCpus"] = _cpus(options["docker.cpus"], problems)
+    if "docker.ipc" in options:
+        host["IpcMode"] = options["docker.ipc"]
+    if volumes := [v for v in options.get("docker.volumes", "").split(",") if v]:
+        host["Binds"] = volumes
+    if gpus := options.get("docker.gpus"):
+        host["DeviceRequests"] = [_gpus(gpus)]
+    if ulimits := options.get("docker.ulimits"):
+        host["Ulimits"] = [limit for text in ulimits.split(",") if (limit := _ulimit(text, problems))]
+    return host
+
+
+def _size(key: str, text: str, problems: list[errors.Problem]) -> int:
+    try:
+        return durations.parse_size(text)
+    except ValueError as error:
+        problems.append(errors.Problem(str(error), where=key))
+        return 0
+
+
+def _cpus(text: str, problems: list[errors.Problem]) -> int:
+    try:
+        return int(float(text) * 1e9)
+    except ValueError:
+        problems.append(errors.Problem(f"{text!r} is no number of CPUs", where="docker.cpus"))
+        return 0
+
+
+def _gpus(text: str) -> dict[str, object]:
+    request: dict[str, object] = {"Capabilities": [["gpu"]]}
+    if text == "all":
+        return {**request, "Count": -1}
+    if text.isdigit():
+        return {**request, "Count": int(text)}
+    return {**request, "DeviceIDs": text.removeprefix("device=").split(",")}
+
+
+def _ulimit(text: str, problems: list[errors.Problem]) -> dict[str, object] | None:
+    match = re.fullmatch(r"([a-z]+)=(-?\d+)(?::(-?\d+))?", text.strip())
+    if match is None:
+        problems.append(errors.Problem(f"{text!r} is no ulimit: write memlock=-1", where="docker.ulimits"))
+        return None
+    return {"Name": match[1], "Soft": int(match[2]), "Hard": int(match[3] or match[2])}
+
+
+def refused(error: client.EngineError, spec: job.JobSpec) -> errors.UsageError:
+    """The engine's refusal to make a container, for a person."""
+    image = spec.options.get("docker.image", "")
+    step = f"Get it first: docker pull {image}" if "no such image" in error.message.lower() else ""
+    return errors.UsageError(errors.Problem(error.message, where="docker create", next_step=step))

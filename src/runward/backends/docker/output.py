@@ -1,0 +1,202 @@
+"""A container's output: both streams as one, across restarts of the container and of the engine."""
+
+import collections
+import http.client
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from runward import ports
+from runward.backends.docker import client, inspected
+
+_ROOM = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One message of the log: a line, or a part of a line over 16 KiB."""
+
+    stamp: bytes
+    """The engine's time of it as text, sorted as time is; empty when it gave none."""
+    data: bytes
+    stderr: bool = False
+
+
+def pieces(response: http.client.HTTPResponse, *, tty: bool) -> Iterator[list[Piece]]:
+    """The messages of an open answer to `request`, as many as came at once."""
+    waiting = bytearray()
+    while data := response.read1(1 << 16):
+        waiting += data
+        found, used = _lines(waiting) if tty else _frames(waiting)
+        del waiting[:used]
+        if found:
+            yield found
+    if tty and waiting:
+        yield [_piece(bytes(waiting), stderr=False)]
+
+
+def _frames(waiting: bytearray) -> tuple[list[Piece], int]:
+    """Whole frames (kind, three zeros, length, text), and the bytes that they take."""
+    found, at = [], 0
+    while len(waiting) - at >= 8:
+        end = at + 8 + int.from_bytes(waiting[at + 4 : at + 8], "big")
+        if end > len(waiting):
+            break
+        found.append(_piece(bytes(waiting[at + 8 : end]), stderr=waiting[at] == 2))
+        at = end
+    return found, at
+
+
+def _lines(waiting: bytearray) -> tuple[list[Piece], int]:
+    end = waiting.rfind(b"\n") + 1
+    return [_piece(line, stderr=False) for line in bytes(waiting[:end]).splitlines(keepends=True)], end
+
+
+def _piece(data: bytes, *, stderr: bool) -> Piece:
+    """A message apart from its time: `2026-01-31T08:00:00.000000001Z text`."""
+    end = data.find(b" ", 19, 40)
+    if end > 0 and data[10:11] == b"T" and data[4:5] == b"-":
+        return Piece(data[:end], data[end + 1 :], stderr)
+    return Piece(b"", data, stderr)
+
+
+def request(container: str, **query: object) -> client.Request:
+    """The question for a container's log."""
+    full = {"stdout": True, "stderr": True, "timestamps": True, **query}
+    return client.Request("GET", f"/containers/{container}/logs", full)
+
+
+def tail(engine: client.Engine, container: str, lines: int, limit: int, *, tty: bool) -> bytes:
+    """The last lines of both streams, at most `limit` bytes of them.
+
+    Raises EngineError when the log driver cannot be read, ContactLost.
+    """
+    kept: collections.deque[bytes] = collections.deque()
+    size = 0
+    with engine.stream(request(container, tail=lines)) as response:
+        for piece in itertools.chain.from_iterable(pieces(response, tty=tty)):
+            kept.append(piece.data)
+            size += len(piece.data)
+            while size > limit and len(kept) > 1:
+                size -= len(kept.popleft())
+    return b"".join(kept)[-limit:]
+
+
+class Follower:
+    """A LogStream over the engine's follow mode. One reader thread; it waits while its room is full."""
+
+    rank: int | None = None
+
+    def __init__(
+        self, engine: client.Engine, container: str, name: str, alive: Callable[[], str | None]
+    ) -> None:
+        """`alive` names the start of the container that now runs, None when it does not run."""
+        self.name = name
+        self._engine = engine
+        self._container = container
+        self._alive = alive
+        self._changed = threading.Condition()
+        self._waiting = bytearray()
+        self._offset = 0
+        self._last = b""
+        self._repeats = 0
+        self._lost: ports.ContactLost | None = None
+        self._thread: threading.Thread | None = None
+        self._read_start: str | None = None
+        self._closed = False
+
+    def read_new(self, budget: int) -> Sequence[ports.Chunk]:
+        """See `ports.LogStream.read_new`."""
+        self._ensure_reader()
+        with self._changed:
+            data = bytes(self._waiting[:budget])
+            del self._waiting[: len(data)]
+            self._changed.notify_all()
+            lost, self._lost = self._lost, None
+        if data:
+            chunk = ports.Chunk(self._offset, data)
+            self._offset += len(data)
+            return [chunk]
+        if lost is not None:
+            raise lost
+        return []
+
+    def close(self) -> None:
+        """Stop reading; the thread ends with its next message."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _ensure_reader(self) -> None:
+        """The engine ends the answer with the container: begin again when it was started again."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        start = self._alive()
+        if self._thread is not None and self._lost is None and start in {None, self._read_start}:
+            return
+        self._read_start = start
+        self._thread = threading.Thread(target=self._follow, name=f"log of {self.name}", daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        try:
+            self._read()
+        except ports.ContactLost as lost:
+            self._fail(lost)
+        except client.EngineError as refused:
+            self._fail(ports.ContactLost(f"log of {self.name}: {refused.message}"))
+        except Exception as error:  # noqa: BLE001 -- the border of a thread that we started
+            self._fail(ports.ContactLost(f"log of {self.name}: {error!r}"))
+
+    def _fail(self, lost: ports.ContactLost) -> None:
+        with self._changed:
+            self._lost = lost
+            self._read_start = None
+
+    def _read(self) -> None:
+        raw = self._engine.json(client.Request("GET", f"/containers/{self._container}/json"))
+        tty = inspected.container(raw).tty
+        last = self._last
+        repeats = _Repeats(last, self._repeats)
+        query = {"follow": True, **({"since": _seconds(last)} if last else {})}
+        asked = request(self._container, **query)
+        # A quiet log is no fault: this long time-out only ends a connection that died without a word.
+        quiet = client.Request(asked.method, asked.path, asked.query, deadline_s=3600.0)
+        with self._engine.stream(quiet) as response:
+            for batch in pieces(response, tty=tty):
+                if not self._keep([piece for piece in batch if not repeats.known(piece)]):
+                    return
+
+    def _keep(self, batch: Sequence[Piece]) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._waiting) < _ROOM)
+            for piece in batch:
+                self._waiting += piece.data
+                self._repeats = self._repeats + 1 if piece.stamp == self._last else 1
+                self._last = piece.stamp or self._last
+            return not self._closed
+
+
+class _Repeats:
+    """A reconnect brings the messages of the last instant again: they are told apart by their count."""
+
+    def __init__(self, last: bytes, count: int) -> None:
+        self._last, self._left = last, count
+
+    def known(self, piece: Piece) -> bool:
+        if not self._last or not piece.stamp or piece.stamp > self._last:
+            return False
+        if piece.stamp == self._last:
+            self._left -= 1
+            return self._left >= 0
+        return True
+
+
+def _seconds(stamp: bytes) -> str:
+    """The engine's `since`: seconds and nanoseconds, without the loss that a float would bring."""
+    text = stamp.decode("ascii")
+    whole = inspected.instant(text.partition(".")[0] + "Z" if "." in text else text)
+    fraction = re.search(r"\.(\d+)", text)
+    return f"{int(whole or 0)}.{(fraction[1] if fraction else '0'):<09}"
