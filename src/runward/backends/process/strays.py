@@ -1,0 +1,149 @@
+"""What is left of an attempt whose keeper was killed: found by every trace, ended by a ladder of ours.
+
+Traces: the command's identity, the keeper's last record of the tree, the token in the environment, the
+attempt's log as stdout or stderr, and all that descends from these. A process without any of them cannot be
+found: "gone" then means as far as can be seen.
+"""
+
+import contextlib
+import os
+import time
+
+from runward.backends.process import attempts
+from runward.keeper import cgroups, endings, layout, proc, syscalls
+
+_TWICE_S = 0.02
+_SHARE = 300
+
+
+class Strays:
+    """The processes of one attempt without a keeper."""
+
+    def __init__(self, folder: str, root: proc.Identity | None, token: str) -> None:
+        self._folder, self.root, self._token = folder, root, token
+        self._logs = {key for name in (layout.OUTPUT, layout.OUTPUT_ERR) if (key := self._file_key(name))}
+        self._noted: set[int] = set()
+        self._note_due = 0.0
+        self.ladder = endings.Ladder(
+            endings.Tree(root or proc.Identity(0, None, None), self.members, self.reap), self._tell
+        )
+
+    def _file_key(self, name: str) -> tuple[int, int] | None:
+        spec = layout.read_spec(self._folder) or {}
+        log = spec.get("log")
+        folder = log.get("dir") if isinstance(log, dict) else None
+        with contextlib.suppress(OSError):
+            info = os.stat(os.path.join(folder or self._folder, name))
+            return info.st_dev, info.st_ino
+        return None
+
+    def root_alive(self) -> bool:
+        """Whether the command's own process runs."""
+        return self.root is not None and self.root.alive()
+
+    def members(self) -> dict[int, proc.Stat]:
+        """Every living process that a trace leads to."""
+        table = proc.everything()
+        seeds = {pid for pid, one in table.items() if one.ppid != 2 and self._is_ours(one)}
+        seeds |= {one.pid for one in self._recorded() if one.alive()}
+        seeds.discard(os.getpid())
+        found = {pid: table[pid] for pid in seeds if pid in table} | proc.descendants(seeds, table)
+        return {pid: one for pid, one in found.items() if proc.Identity(pid, one.start, None).alive()}
+
+    def _is_ours(self, one: proc.Stat) -> bool:
+        if self._token in proc.tokens(one.pid):
+            return True
+        for number in (1, 2):
+            with contextlib.suppress(OSError):
+                info = os.stat(f"/proc/{one.pid}/fd/{number}")
+                if (info.st_dev, info.st_ino) in self._logs:
+                    return True
+        return False
+
+    def _recorded(self) -> list[proc.Identity]:
+        tree = layout.read_json(os.path.join(self._folder, layout.TREE)) or {}
+        listed = tree.get("processes") if tree.get("boot_id") == proc.boot_id() else None
+        found = [proc.Identity.from_json(one) for one in listed] if isinstance(listed, list) else []
+        return [one for one in [self.root, *found] if one is not None]
+
+    def reap(self) -> None:
+        """Collect those that fell to us as subreaper; never anybody else's children."""
+        mine = os.getpid()
+        for one in self._recorded():
+            known = proc.stat(one.pid)
+            if known is not None and known.ppid == mine and known.start == one.start and known.state == "Z":
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(one.pid, os.WNOHANG)
+
+    def none_left(self) -> bool:
+        """Two looks, 20 ms apart, find nothing."""
+        if self.members():
+            return False
+        time.sleep(_TWICE_S)
+        return not self.members()
+
+    def note(self, now: float) -> None:
+        """Keep `tree.json` up to date in the dead keeper's place, at a small share of a core."""
+        if now < self._note_due:
+            return
+        began = time.thread_time()
+        members = self.members()
+        if set(members) != self._noted:
+            old = layout.read_json(os.path.join(self._folder, layout.TREE)) or {}
+            listed = [proc.Identity.of(pid).to_json() for pid in members]
+            data = {**old, "boot_id": proc.boot_id(), "at": time.time(), "processes": listed}
+            with contextlib.suppress(OSError):
+                layout.write_json(os.path.join(self._folder, layout.TREE), data)
+                self._noted = set(members)
+        self._note_due = now + max(0.9, (time.thread_time() - began) * _SHARE)
+
+    def _tell(self, ladder: endings.Ladder) -> None:
+        data = {
+            "schema_version": layout.SCHEMA,
+            "by": "watcher",
+            "why": ladder.plan.why if ladder.plan else "",
+            "steps": [{"step": ladder.step, "at": time.time()}],
+            "unkillable": ladder.unkillable,
+        }
+        with contextlib.suppress(OSError):
+            layout.write_json(os.path.join(self._folder, layout.ENDING), data)
+
+
+def status_seen_by_us(pidfd: int) -> int | None:
+    """Raw wait status of a dead command without a keeper: as its adoptive parent, else from the kernel."""
+    with contextlib.suppress(ChildProcessError):
+        info = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+        if info is not None:
+            return _raw(info.si_code, info.si_status)
+    return syscalls.exit_status_of(pidfd)
+
+
+def _raw(code: int, status: int) -> int:
+    return status << 8 if code == os.CLD_EXITED else status
+
+
+def write_end(folder: str, status: int | None, ladder: endings.Ladder) -> None:
+    """Say in the dead keeper's place how the command ended, if that was seen, and that all is gone."""
+    record: dict[str, object] = {
+        "schema_version": layout.SCHEMA,
+        "by": "watcher",
+        "at": time.time(),
+        "boot_id": proc.boot_id(),
+    }
+    attempt = attempts.look(folder)
+    if status is not None and attempt.exit is None:
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+        signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        asked = {"asked": attempt.asked}
+        layout.write_json(
+            os.path.join(folder, layout.EXIT),
+            {**record, "code": code, "signum": signum, **asked},
+            durable=True,
+        )
+    counters = cgroups.Counters()
+    known = layout.read_json(os.path.join(folder, layout.TREE)) or attempt.start or {}
+    counters.restore(known.get("oom_kill"))
+    counters.look()
+    record["oom_kill"] = counters.to_json()
+    gone = {**record, "killed": len(ladder.killed), "unkillable": ladder.unkillable, "as_far_as_seen": True}
+    layout.write_json(os.path.join(folder, layout.GONE), gone, durable=True)

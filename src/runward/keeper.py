@@ -1,1 +1,0 @@
-"""The small process that is parent of an attempt's command and outlives its watcher."""
