@@ -1,5 +1,6 @@
 """A real Docker engine of the tests' own: its own folders, no network, an image of busybox alone."""
 
+import contextlib
 import io
 import os
 import shutil
@@ -16,13 +17,14 @@ from fakes import clock
 from runward.backends.docker import backend, client, endpoints
 from runward.core import containers
 
+_ENV = {**os.environ, "PATH": f"/usr/sbin:/usr/bin:/sbin:/bin:{os.environ['PATH']}"}
 IMAGE = "runward-test:busybox"
 
 
 def why_not() -> str | None:
     if os.geteuid() != 0:
         return "a Docker engine can only be started by root"
-    missing = [name for name in ("dockerd", "busybox") if _tool(name) is None]
+    missing = [name for name in ("dockerd", "containerd", "busybox") if _tool(name) is None]
     return f"not installed: {', '.join(missing)} (tools/install-services)" if missing else None
 
 
@@ -34,6 +36,7 @@ def _tool(name: str) -> str | None:
 class RealEngine:
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="rwd-", dir="/tmp")))
     process: subprocess.Popen[bytes] | None = None
+    containerd: subprocess.Popen[bytes] | None = None
     made: list[str] = field(default_factory=list)
     clients: list[client.Engine] = field(default_factory=list)
 
@@ -45,17 +48,32 @@ class RealEngine:
     def env(self) -> dict[str, str]:
         return {**os.environ, "DOCKER_HOST": self.address}
 
+    def _start_containerd(self) -> None:
+        """As a service of its own, as every installation has it: the engine can come and go beside it."""
+        config = self.folder / "containerd.toml"
+        config.write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
+        argv = [
+            str(_tool("containerd")),
+            *("--config", str(config), "--root", f"{self.folder}/c", "--state", f"{self.folder}/s"),
+            *("--address", f"{self.folder}/c.sock"),
+        ]
+        with open(self.folder / "containerd.log", "ab") as log:
+            self.containerd = subprocess.Popen(argv, stdout=log, stderr=log, env=_ENV, start_new_session=True)
+        until((self.folder / "c.sock").exists, 60)
+
     def start(self, *, live_restore: bool = False) -> None:
+        if self.containerd is None:
+            self._start_containerd()
         argv = [
             str(_tool("dockerd")),
             *("--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec"),
             *("--pidfile", f"{self.folder}/pid", "--host", self.address),
+            *("--containerd", f"{self.folder}/c.sock"),
             *("--iptables=false", "--ip6tables=false", "--bridge=none", "--shutdown-timeout=3"),
             *(["--live-restore"] if live_restore else []),
         ]
-        env = {**os.environ, "PATH": f"/usr/sbin:/usr/bin:/sbin:/bin:{os.environ['PATH']}"}
         with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=env, start_new_session=True)
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=_ENV, start_new_session=True)
         until(self._answers, 60, lambda: (self.folder / "log").read_text()[-2000:])
 
     def _answers(self) -> bool:
@@ -133,11 +151,29 @@ class RealEngine:
             self.stop()
         self.made.clear()
         self.clean()
+        self._end_what_is_left()
         mounts = Path("/proc/self/mounts").read_text().splitlines()
         for line in reversed(mounts):
             if line.split()[1].startswith(str(self.folder)):
                 subprocess.run(["umount", "-l", line.split()[1]], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end_what_is_left(self) -> None:
+        """Containers and shims outlive an engine that was killed, or that had live-restore."""
+        pids = set()
+        for container in os.listdir(self.folder / "data/containers") if self.process else ():
+            for procs in Path("/sys/fs/cgroup").glob(f"*/docker/{container}/cgroup.procs"):
+                pids |= {int(pid) for pid in procs.read_text().split()}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"{self.folder}/".encode() in (entry / "cmdline").read_bytes():
+                    pids.add(int(entry.name))
+        for pid in pids - {os.getpid()}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in (self.process, self.containerd):
+            if process is not None:
+                process.wait(60)
 
 
 class RealClock(clock.FakeClock):

@@ -172,7 +172,7 @@ class DockerBackend:
             if seen is None:
                 return []
             self._followers[job_id] = output.Follower(
-                self.engine, seen.id, f"docker:{seen.name}", lambda: self._running_since(seen.id)
+                self.engine, seen.id, f"docker:{seen.name}", lambda: self._is_alive(seen.id)
             )
         return [self._followers[job_id]]
 
@@ -264,9 +264,9 @@ class DockerBackend:
         if failed and "did not answer in time" not in str(failed[0]):
             raise failed[0]
 
-    def _running_since(self, container: str) -> str | None:
+    def _is_alive(self, container: str) -> bool:
         seen = self.inspect(container)
-        return str(seen.started_at) if seen is not None and seen.alive else None
+        return seen is not None and (seen.alive or (seen.never_started and not seen.error))
 
     def _try(
         self, method: str, path: str, query: Mapping[str, object] | None = None, deadline_s: float = 15.0

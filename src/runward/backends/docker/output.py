@@ -89,10 +89,8 @@ class Follower:
 
     rank: int | None = None
 
-    def __init__(
-        self, engine: client.Engine, container: str, name: str, alive: Callable[[], str | None]
-    ) -> None:
-        """`alive` names the start of the container that now runs, None when it does not run."""
+    def __init__(self, engine: client.Engine, container: str, name: str, alive: Callable[[], bool]) -> None:
+        """`alive`: whether the container may still write."""
         self.name = name
         self._engine = engine
         self._container = container
@@ -104,7 +102,7 @@ class Follower:
         self._repeats = 0
         self._lost: ports.ContactLost | None = None
         self._thread: threading.Thread | None = None
-        self._read_start: str | None = None
+        self._complete = False
         self._closed = False
 
     def read_new(self, budget: int) -> Sequence[ports.Chunk]:
@@ -130,13 +128,15 @@ class Follower:
             self._changed.notify_all()
 
     def _ensure_reader(self) -> None:
-        """The engine ends the answer with the container: begin again when it was started again."""
+        """An answer ends with its container or with its engine; only one that began after the container's
+        end is known to be complete.
+        """
         if self._thread is not None and self._thread.is_alive():
             return
-        start = self._alive()
-        if self._thread is not None and self._lost is None and start in {None, self._read_start}:
+        alive = self._alive()
+        if self._complete and not alive:
             return
-        self._read_start = start
+        self._complete = not alive
         self._thread = threading.Thread(target=self._follow, name=f"log of {self.name}", daemon=True)
         self._thread.start()
 
@@ -153,7 +153,7 @@ class Follower:
     def _fail(self, lost: ports.ContactLost) -> None:
         with self._changed:
             self._lost = lost
-            self._read_start = None
+            self._complete = False
 
     def _read(self) -> None:
         raw = self._engine.json(client.Request("GET", f"/containers/{self._container}/json"))

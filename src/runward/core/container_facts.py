@@ -1,0 +1,84 @@
+"""All that was observed of one container, and the pieces of evidence that follow from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runward.core import container_exits, containers, durations, failures
+
+_NEAR_S = 60.0
+"""A kill of a child belongs to the container's end when it was at most this long before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that was observed of one container."""
+
+    container: containers.Container
+    now: float
+    events: Sequence[containers.ContainerEvent] = ()
+    oom_records: Sequence[containers.OomRecord] = ()
+    segfaults: Sequence[str] = ()
+    """Lines of the kernel about a segmentation fault around the end."""
+    oom_counter: int | None = None
+    """Kills counted in its cgroup; None: not observable."""
+    log: failures.Diagnosis | None = None
+    """What its log says by itself; None: there was none to read."""
+    engine_started_at: float | None = None
+    blind: Sequence[str] = ()
+    """`what: why` of each thing that could not be observed."""
+
+    @property
+    def died_at(self) -> float | None:
+        """The instant of its end."""
+        return self.container.finished_at
+
+    def last(self, action: str) -> Sequence[containers.ContainerEvent]:
+        """Events of its last life with this action, the oldest first."""
+        begin = (self.container.started_at or 0.0) - 1.0
+        return [event for event in self.events if event.action == action and event.at >= begin]
+
+
+def own_records(facts: Facts) -> Sequence[containers.OomRecord]:
+    begin = (facts.container.started_at or 0.0) - 5.0
+    return [
+        record
+        for record in facts.oom_records
+        if record.container == facts.container.id and (record.at is None or record.at >= begin)
+    ]
+
+
+def oom_evidence(facts: Facts, *, near_only: bool = False) -> tuple[failures.Evidence, ...]:
+    died = facts.died_at if near_only else None
+
+    def near(at: float | None) -> bool:
+        return died is None or at is None or died - at <= _NEAR_S
+
+    found = [
+        failures.Evidence("Docker event: oom", at=durations.iso(event.at), source="docker", rule="oom_event")
+        for event in facts.last("oom")
+        if near(event.at)
+    ]
+    found += [
+        failures.Evidence(record.text, at=durations.iso(record.at), source="kernel", rule="oom_kill_line")
+        for record in own_records(facts)
+        if near(record.at)
+    ]
+    if facts.oom_counter:
+        text = f"the cgroup counted {facts.oom_counter} kills for memory"
+        found.append(failures.Evidence(text, source="cgroup", rule="oom_kill"))
+    return tuple(found)
+
+
+def code_evidence(facts: Facts) -> failures.Evidence:
+    code = facts.container.exit_code
+    said = container_exits.meaning(code if code is not None else 255)
+    return failures.Evidence(f"exit code {code}: {said.text}", at=durations.iso(facts.died_at), source="exit")
+
+
+def event_evidence(event: containers.ContainerEvent) -> failures.Evidence:
+    return failures.Evidence(
+        f"Docker event: {event.describe()}",
+        at=durations.iso(event.at),
+        source="docker",
+        rule=f"event_{event.action}",
+    )

@@ -1,0 +1,85 @@
+"""What the kernel counts of a container's memory: cgroup v1 and v2, under any parent and either driver."""
+
+import glob
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroups:
+    """Reads under two roots, so that a copy of a tree can be read as well as this machine."""
+
+    root: str = "/sys/fs/cgroup"
+    proc: str = "/proc"
+
+    def oom_kills(self, container: str, pid: int) -> int | None:
+        """Processes of the container that were killed for memory; None where it cannot be read.
+
+        Only while the container lives: its cgroup goes with it.
+        """
+        folder = self._folder(container, pid)
+        return self._kills(folder) if folder else None
+
+    def processes(self, container: str) -> int | None:
+        """Processes that are left in the container's cgroup; None where there is no such cgroup (any more)."""
+        folder = self._folder(container, 0)
+        text = _read(os.path.join(folder, "cgroup.procs")) if folder else None
+        return len(text.split()) if text is not None else None
+
+    def whole_host_kills(self) -> int | None:
+        """Kills for memory on this machine since it was booted, of whatever cgroup."""
+        for line in (_read(os.path.join(self.proc, "vmstat")) or "").splitlines():
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+        return None
+
+    def _kills(self, folder: str) -> int | None:
+        for name in ("memory.events", "memory.oom_control"):
+            for line in (_read(os.path.join(folder, name)) or "").splitlines():
+                word, _, value = line.partition(" ")
+                if word == "oom_kill" and value.strip().isdigit():
+                    return int(value)
+        return None
+
+    def _folder(self, container: str, pid: int) -> str | None:
+        if pid and (found := self._of_process(pid, container)):
+            return found
+        for version in ("memory", ""):
+            parent = os.path.join(self.root, version)
+            for pattern in (
+                f"docker/{container}",
+                f"system.slice/docker-{container}.scope",
+                f"machine.slice/libpod-{container}.scope",
+                f"user.slice/user-*.slice/user@*.service/**/*{container}*.scope",
+            ):
+                matches = sorted(glob.glob(os.path.join(parent, pattern), recursive="**" in pattern))
+                if matches:
+                    return matches[0]
+        return None
+
+    def _of_process(self, pid: int, container: str) -> str | None:
+        """The memory cgroup of a process: `N:memory:PATH` (v1) or `0::PATH` (v2)."""
+        unified = None
+        for line in (_read(os.path.join(self.proc, str(pid), "cgroup")) or "").splitlines():
+            _, _, rest = line.partition(":")
+            controllers, _, path = rest.partition(":")
+            if container[:12] not in path:
+                continue
+            if "memory" in controllers.split(","):
+                return _existing(os.path.join(self.root, "memory", path.lstrip("/")))
+            if controllers == "":
+                unified = _existing(os.path.join(self.root, path.lstrip("/")))
+        return unified
+
+
+def _existing(path: str) -> str | None:
+    return path if os.path.isdir(path) else None
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(1 << 16).decode("utf-8", "replace")
+    except OSError:
+        return None
