@@ -4,10 +4,11 @@ Everything that touches a process, a file, a scheduler or the network stands beh
 fake under `tests/fakes`. Adapters never let a bare exception of the world through: they raise `ContactLost`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from runward.core import errors, events, job
 
@@ -204,9 +205,8 @@ class Clock(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A pattern found at a place in a log."""
+class Hit(NamedTuple):
+    """A pattern found at a place in a log. Its groups are decoded when they are asked for."""
 
     pattern: int
     """Index into the compiled patterns."""
@@ -214,24 +214,44 @@ class Hit:
     """Byte offset of the match in the log."""
     line_offset: int
     line: bytes
-    """The whole line without its end, at most 4 KiB around the match."""
-    groups: Mapping[str, str]
+    """The whole line without its end and colours; of a line above 4 KiB, the 4 KiB around the match."""
+    found: "re.Match[bytes] | Mapping[str, str]"
+    """The match within `line`, or the groups themselves where they were made by hand."""
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """Named groups that took part, as text; undecodable bytes become U+FFFD."""
+        found = self.found
+        if isinstance(found, re.Match):
+            return {k: v.decode("utf-8", "replace") for k, v in found.groupdict().items() if v is not None}
+        return found
+
+    @property
+    def text(self) -> str:
+        """`line`, decoded."""
+        return self.line.decode("utf-8", "replace")
 
 
 class Scanner(Protocol):
-    """Finds many patterns in bytes that come in any pieces."""
+    """Finds many patterns in the bytes of one log, which come in any pieces."""
 
     @property
     def engine(self) -> str:
         """`pyperscan`, `ahocorasick` or `stdlib`; said in the status."""
         ...
 
-    def feed(self, data: bytes, offset: int) -> Iterator[Hit]:
-        """Hits in the complete lines that `data` finishes; the partial last line is carried over."""
+    def feed(self, data: bytes, offset: int) -> Sequence[Hit]:
+        """Hits in the complete lines that `data` finishes, by offset; the partial last line is carried over.
+
+        Bytes that were fed before are passed over. After a gap the scanner begins anew at `offset`.
+        """
         ...
 
-    def flush(self) -> Iterator[Hit]:
-        """Hits in the carried partial line: the log has ended."""
+    def flush(self) -> Sequence[Hit]:
+        """Hits in the carried partial line: the log has ended, or begins again (`Chunk.restarted`).
+
+        The next `feed` may then begin at any offset.
+        """
         ...
 
 

@@ -1,11 +1,12 @@
 """Required literals of a regular expression: strings of which at least one stands in every match.
 
 A multi-literal engine looks for these, and `re` confirms around a hit. Reads `re`'s own parse tree, which is
-private to Python: when that cannot be had, `required` answers None and the pattern is refused by its loader.
+private to Python: when that cannot be had, `required` answers None and the pattern is refused by its loader
+or run on every line.
 """
 
+import itertools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,145 +14,190 @@ _c: Any = getattr(re, "_constants", None)
 _p: Any = getattr(re, "_parser", None)
 
 MIN_LENGTH, MAX_ALTERNATIVES, FAR = 3, 24, 4096
+_MAX_UNROLLED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Required:
-    """Literals of a pattern, and how far from the match's start they begin."""
+    """Literals of a pattern, and how many bytes after the match's start they begin."""
 
     alternatives: tuple[str, ...]
+    """UTF-8, lower case where `nocase`; bytes that are no UTF-8 are surrogates (`as_bytes` undoes it)."""
     nocase: bool
     lo: int
     hi: int | None
     """None: no bound."""
 
+    def as_bytes(self) -> tuple[bytes, ...]:
+        """The literals as they stand in a log."""
+        return tuple(text.encode("utf-8", "surrogateescape") for text in self.alternatives)
+
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    alternatives: tuple[str, ...]
+    alternatives: tuple[bytes, ...]
     lo: int
     hi: int
 
     @property
     def score(self) -> tuple[int, int, int]:
         """Longer shortest literal first, then fewer of them, then a fixed place."""
-        return (min(map(len, self.alternatives)), -len(self.alternatives), -(self.hi - self.lo))
+        return (min(map(len, self.alternatives)), -len(self.alternatives), self.lo - self.hi)
 
 
 class _Walk:
     """One pass over a sequence of parsed tokens: candidates, and the exact set of texts if it is finite."""
 
-    def __init__(self, flags: int, lo: int, hi: int) -> None:
-        self.flags, self.lo, self.hi = flags, lo, hi
+    def __init__(self, *, nocase: bool, lo: int, hi: int) -> None:
+        self.nocase, self.lo, self.hi = nocase, lo, hi
         self.candidates: list[_Candidate] = []
-        self.run, self.run_lo, self.run_hi, self.exact = [""], lo, hi, True
+        self.run, self.run_lo, self.run_hi, self.exact = [b""], lo, hi, True
 
-    def cut(self, lo: int, hi: int) -> None:
-        """Close the run of literal text that has been gathered."""
+    def over(self, tokens: Any) -> "_Walk":
+        """Take all of `tokens`; `candidates` and `texts` are the result."""
+        for place, (op, av) in enumerate(tokens):
+            self._token(op, av, tokens[place : place + 1].getwidth())
         if all(self.run):
             self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi))
-        self.run, self.run_lo, self.run_hi = [""], lo, hi
+        return self
 
-    def token(self, op: Any, av: Any, width: tuple[int, int]) -> None:
-        """Take one token: extend the run, or cut it."""
-        after = (min(self.lo + width[0], FAR), min(self.hi + width[1], FAR))
+    @property
+    def texts(self) -> list[bytes] | None:
+        """Every text that the sequence can match, when these are few and known."""
+        return self.run if self.exact else None
+
+    def _token(self, op: Any, av: Any, width: tuple[int, int]) -> None:
         texts = self._texts(op, av)
-        joined = [a + s for a in self.run for s in texts] if texts is not None else None
-        if joined is not None and len(joined) <= MAX_ALTERNATIVES:
-            self.run = list(dict.fromkeys(joined))
+        after = (min(self.lo + width[0], FAR), min(self.hi + width[1], FAR))
+        joined = self._joined(texts)
+        if joined is not None:
+            self.run = joined
         else:
+            if all(self.run):
+                self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi))
             self.exact = False
-            self.cut(self.lo, self.hi)
-            if texts is not None and len(texts) <= MAX_ALTERNATIVES:
-                self.run = list(dict.fromkeys(texts))
-            else:
-                self.run_lo, self.run_hi = after
+            short = texts is not None and len(texts) <= MAX_ALTERNATIVES
+            self.run = texts if short and texts is not None else [b""]
+            self.run_lo, self.run_hi = (self.lo, self.hi) if short else after
         self.lo, self.hi = after
 
-    def _texts(self, op: Any, av: Any) -> list[str] | None:
+    def _joined(self, texts: list[bytes] | None) -> list[bytes] | None:
+        if texts is None or len(texts) * len(self.run) > MAX_ALTERNATIVES * 4:
+            return None
+        joined = list(dict.fromkeys(a + b for a, b in itertools.product(self.run, texts)))
+        return joined if len(joined) <= MAX_ALTERNATIVES else None
+
+    def _texts(self, op: Any, av: Any) -> list[bytes] | None:
         """The finite set of texts that a token matches, if it is one; adds candidates from inside it."""
         if op is _c.LITERAL:
-            return [chr(av)] if av < 128 or not self.flags & re.IGNORECASE else None
+            return [bytes((av,))]
         if op in (_c.AT, _c.ASSERT, _c.ASSERT_NOT):
-            return [""]
+            return [b""]  # to ignore it only widens
         if op is _c.IN:
-            small = len(av) <= 3 and all(o is _c.LITERAL and v < 128 for o, v in av)
-            return [chr(v) for _, v in av] if small else None
-        if op in (_c.SUBPATTERN, _c.ATOMIC_GROUP):
-            return self._group(op, av)
+            return _members(av)
+        if op is _c.SUBPATTERN:
+            return self._group(av[3])
+        if op is _c.ATOMIC_GROUP:
+            return self._group(av)
         if op is _c.BRANCH:
             return self._branch(av[1])
         if op in (_c.MAX_REPEAT, _c.MIN_REPEAT, _c.POSSESSIVE_REPEAT):
-            return self._repeat(av)
+            return self._repeat(*av)
         return None
 
-    def _inner(self, tokens: Any, flags: int) -> tuple[list[_Candidate], list[str] | None]:
-        return _walk(tokens, flags, self.lo, self.hi)
+    def _inner(self, tokens: Any) -> "_Walk":
+        return _Walk(nocase=self.nocase, lo=self.lo, hi=self.hi).over(tokens)
 
-    def _group(self, op: Any, av: Any) -> list[str] | None:
-        named = op is _c.SUBPATTERN
-        flags = (self.flags | av[1]) & ~av[2] if named else self.flags
-        candidates, exact = self._inner(av[3] if named else av, flags)
-        if exact is None:
-            self.candidates += candidates
-        return exact
+    def _group(self, tokens: Any) -> list[bytes] | None:
+        inner = self._inner(tokens)
+        if inner.texts is None:
+            self.candidates += inner.candidates
+        return inner.texts
 
-    def _branch(self, branches: Any) -> list[str] | None:
-        walked = [self._inner(branch, self.flags) for branch in branches]
-        exact = [texts for _, texts in walked if texts is not None]
+    def _branch(self, branches: Any) -> list[bytes] | None:
+        walked = [self._inner(branch) for branch in branches]
+        exact = [walk.texts for walk in walked if walk.texts is not None]
         if len(exact) == len(walked):
             return [text for texts in exact for text in texts]
-        if all(candidates for candidates, _ in walked):
-            best = [max(candidates, key=lambda c: c.score) for candidates, _ in walked]
+        if all(walk.candidates for walk in walked):
+            best = [max(walk.candidates, key=lambda c: c.score) for walk in walked]
             texts = tuple(dict.fromkeys(text for one in best for text in one.alternatives))
             if len(texts) <= MAX_ALTERNATIVES:
                 self.candidates.append(_Candidate(texts, min(b.lo for b in best), max(b.hi for b in best)))
         return None
 
-    def _repeat(self, av: Any) -> list[str] | None:
-        candidates, exact = self._inner(av[2], self.flags)
-        if av[0] >= 1:
-            self.candidates += candidates
-        return ["", *exact] if tuple(av[:2]) == (0, 1) and exact is not None else None
+    def _repeat(self, least: int, most: int, tokens: Any) -> list[bytes] | None:
+        inner = self._inner(tokens)
+        texts = inner.texts
+        if texts is not None and most <= _MAX_UNROLLED and len(texts) == 1:
+            return [texts[0] * times for times in range(least, most + 1)]
+        if texts is not None and least == most <= 64 and len(texts) ** min(most, 8) <= MAX_ALTERNATIVES:
+            return [b"".join(parts) for parts in itertools.product(texts, repeat=most)]
+        if texts is not None and (least, most) == (0, 1):
+            return [b"", *texts]
+        if least >= 1:  # the first round stands; later ones only push the rest further out
+            self.candidates += inner.candidates
+        return None
 
 
-def _walk(tokens: Any, flags: int, lo: int, hi: int) -> tuple[list[_Candidate], list[str] | None]:
-    walk = _Walk(flags, lo, hi)
-    for place, (op, av) in enumerate(tokens):
-        walk.token(op, av, tokens[place : place + 1].getwidth())
-    exact = walk.run if walk.exact else None
-    walk.cut(walk.lo, walk.hi)
-    return [c for c in walk.candidates if min(map(len, c.alternatives)) >= 1], exact
+def _members(items: Any) -> list[bytes] | None:
+    """The bytes of a small character class."""
+    if len(items) > 3 or any(op is not _c.LITERAL for op, _ in items):
+        return None
+    return [bytes((value,)) for _, value in items]
 
 
-def required(pattern: str) -> Required | None:
-    r"""The best literals of `pattern`, or None when no text of 3 characters must stand in a match.
+def required(pattern: str | bytes) -> Required | None:
+    r"""The best literals of `pattern`, or None when no text of 3 bytes must stand in a match.
 
     >>> required(r"Xid \(PCI:(?P<bus>[0-9a-f:.]+)\): 79").alternatives
     ('Xid (PCI:',)
     """
-    if _p is None:
+    if _p is None or _c is None:
         return None
-    tree = _p.parse(pattern)
-    flags = tree.state.flags
-    candidates, _ = _walk(tree, flags, 0, 0)
-    long_enough = [c for c in candidates if min(map(len, c.alternatives)) >= MIN_LENGTH]
-    if not long_enough:
-        return None
-    return _reduced(max(long_enough, key=lambda c: c.score), nocase=bool(flags & re.IGNORECASE))
+    tree = _p.parse(pattern.encode() if isinstance(pattern, str) else pattern)
+    nocase = bool(tree.state.flags & re.IGNORECASE) or _scoped_nocase(tree)
+    walk = _Walk(nocase=nocase, lo=0, hi=0).over(tree)
+    usable = [c for c in walk.candidates if min(map(len, c.alternatives)) >= MIN_LENGTH]
+    return _reduced(max(usable, key=lambda c: c.score), nocase=nocase) if usable else None
+
+
+def _scoped_nocase(tokens: Any) -> bool:
+    """Whether a group inside turns case off, as in `(?i:...)`: then all literals are taken without case."""
+    for op, av in tokens:
+        if op is _c.SUBPATTERN and av[1] & re.IGNORECASE:
+            return True
+        if any(_scoped_nocase(inner) for inner in subtrees(op, av)):
+            return True
+    return False
+
+
+def subtrees(op: Any, av: Any) -> list[Any]:
+    """The sequences of tokens inside a token of `re`'s parse tree."""
+    if op is _c.SUBPATTERN:
+        return [av[3]]
+    if op is _c.ATOMIC_GROUP:
+        return [av]
+    if op is _c.BRANCH:
+        return list(av[1])
+    if op in (_c.MAX_REPEAT, _c.MIN_REPEAT, _c.POSSESSIVE_REPEAT):
+        return [av[2]]
+    if op in (_c.ASSERT, _c.ASSERT_NOT):
+        return [av[1]]
+    if op is _c.GROUPREF_EXISTS:
+        return [part for part in av[1:] if part is not None]
+    return []
 
 
 def _reduced(best: _Candidate, *, nocase: bool) -> Required:
-    texts = [text.lower() if nocase else text for text in best.alternatives]
-    keep = tuple(dict.fromkeys(t for t in texts if not any(o != t and o in t for o in texts)))
-    hi = best.hi + sum(_shift(dropped, keep) for dropped in set(texts) - set(keep))
-    return Required(keep, nocase, best.lo, None if hi >= FAR else hi)
+    """Without literals that contain another one; those make the place of the shorter one less certain."""
+    texts = list(dict.fromkeys(text.lower() if nocase else text for text in best.alternatives))
+    keep = [t for t in texts if not any(other != t and other in t for other in texts)]
+    hi = best.hi + max((_shift(text, keep) for text in texts if text not in keep), default=0)
+    shown = tuple(text.decode("utf-8", "surrogateescape") for text in keep)
+    return Required(shown, nocase, best.lo, None if hi >= FAR else hi)
 
 
-def _shift(dropped: str, keep: tuple[str, ...]) -> int:
+def _shift(dropped: bytes, keep: list[bytes]) -> int:
     """How much further in a kept literal sits, where a longer one that contains it was dropped."""
-    return max(_places(dropped, keep), default=0)
-
-
-def _places(dropped: str, keep: tuple[str, ...]) -> Iterator[int]:
-    return (dropped.rfind(text) for text in keep if text in dropped)
+    return max((dropped.rfind(text) for text in keep if text in dropped), default=0)

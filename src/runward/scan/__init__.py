@@ -1,1 +1,6 @@
-"""Finds known patterns in logs: multi-literal engines, the tailer, reading of compressed and odd files."""
+"""Scanning of logs: many patterns at once over bytes that come in any pieces, and the readers that bring them."""
+
+from runward.scan.patterns import Compiled, Options, compile  # noqa: A004
+from runward.scan.scanner import LineScanner
+
+__all__ = ["Compiled", "LineScanner", "Options", "compile"]
