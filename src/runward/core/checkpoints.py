@@ -1,7 +1,12 @@
 """Checkpoints as values: which one is usable, and why another is not."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+QUARANTINED: Final = ".quarantined"
+"""What a checkpoint's name ends with when it was set aside by renaming."""
 
 
 class State(StrEnum):
@@ -50,11 +55,18 @@ class Checkpoint:
     bytes: int = 0
     quarantined: str | None = None
     """Why it was set aside; a mark beside the state."""
+    fingerprint: str = ""
+    """Of names, inodes, sizes and times of its files: another save under the same path has another one."""
 
     @property
     def usable(self) -> bool:
         """Whether a restart may load it."""
         return self.state is State.COMPLETE and self.quarantined is None
+
+    @property
+    def renamed(self) -> bool:
+        """Whether no trainer can find it any more: set aside by name, not only by mark."""
+        return self.path.endswith(QUARANTINED)
 
     @property
     def order(self) -> tuple[int, float]:
@@ -74,3 +86,94 @@ class Checkpoint:
             "bytes": self.bytes,
             "quarantined": self.quarantined,
         }
+
+
+class Form(StrEnum):
+    """How a directory says which checkpoint is its newest."""
+
+    LINK = "link"
+    """A symbolic link."""
+    TAG = "tag"
+    """A text file with the checkpoint's name (DeepSpeed)."""
+    TRACKER = "tracker"
+    """A text file with a number (Megatron)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """One pointer of a checkpoint directory."""
+
+    path: str
+    form: Form
+    value: str
+    """What stands in it."""
+    target: str | None
+    """Path of what it names, where that exists."""
+    problem: str = ""
+    """Why it cannot be followed; empty when it can."""
+
+    def to_json(self) -> dict[str, object]:
+        """One row of `runward checkpoints ls --json`."""
+        return {
+            "path": self.path,
+            "form": str(self.form),
+            "value": self.value,
+            "target": self.target,
+            "problem": self.problem or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A checkpoint directory as it was seen."""
+
+    directory: str
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """Oldest first."""
+    pointers: tuple[Pointer, ...] = ()
+    problem: str = ""
+    """Why the directory could not be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a trainer that looks for itself would load."""
+
+    path: str | None
+    """None: nothing, or not known."""
+    why: str
+    known: bool = True
+    """False where pointers are broken or disagree: what the trainer does then is its own affair."""
+
+
+def choose(checkpoints: Iterable[Checkpoint], *, previous_of: str | None = None) -> Checkpoint | None:
+    """The newest usable checkpoint; with `previous_of` the newest usable one that is older than that path.
+
+    A path that is not listed any more is only left out.
+    """
+    every = tuple(checkpoints)
+    usable = [one for one in every if one.usable and one.path != previous_of]
+    bound = next((one.order for one in every if one.path == previous_of), None)
+    if bound is not None:
+        usable = [one for one in usable if one.order < bound]
+    return max(usable, key=lambda one: one.order, default=None)
+
+
+def would_load(listing: Listing) -> Load:
+    """What a trainer that looks for itself takes: what the pointer names, else the highest step.
+
+    Without steps in the names, the newest modification time.
+    """
+    targets = sorted({pointer.target for pointer in listing.pointers if pointer.target is not None})
+    broken = next((pointer for pointer in listing.pointers if pointer.target is None), None)
+    if len(targets) > 1:
+        return Load(None, f"pointers disagree: {' and '.join(targets)}", known=False)
+    if broken is not None:
+        return Load(None, f"{broken.path}: {broken.problem}", known=False)
+    if targets:
+        return Load(targets[0], f"{listing.pointers[0].path} names it")
+    seen = [one for one in listing.checkpoints if not one.renamed]
+    newest = max(seen, key=lambda one: one.order, default=None)
+    if newest is None:
+        return Load(None, "no checkpoint is there")
+    return Load(newest.path, "the highest step" if newest.step is not None else "the newest")
