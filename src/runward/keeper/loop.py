@@ -178,18 +178,21 @@ class Keeper:
                 return
             if info is None:
                 return
-            pid, status, usage = os.wait4(info.si_pid, os.WNOHANG)
-            if pid == self.root.pid and self.exit is None:
-                self._on_command_end(status, usage)
+            is_root = info.si_pid == self.root.pid and self.exit is None
+            if is_root:  # still a zombie: if we are killed here, whoever adopts it can read the status too
+                self._on_command_end(info)
+            _, _, usage = os.wait4(info.si_pid, os.WNOHANG)
+            if is_root and self.exit is not None:
+                self.records.add_usage(self.exit, usage)
 
-    def _on_command_end(self, status: int, usage: object) -> None:
+    def _on_command_end(self, info: os.waitid_result) -> None:
         faults.here("command_ended")
         if self._failure_fd >= 0:
             self._on_exec()
         if self.terminal is not None:
             self.terminal.drain(self.log)
         self.counters.look()
-        self.exit = records.exit_record(status, usage, self)
+        self.exit = records.exit_record(info, self)
         if self._failure is not None:
             self.exit["failure"] = self._failure
         faults.here("exit_json")

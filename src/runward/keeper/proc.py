@@ -21,7 +21,7 @@ _ENVIRON_LIMIT = 4 << 20
 class Stat:
     """One process at the moment of a look."""
 
-    __slots__ = ("comm", "pid", "ppid", "session", "start", "state")
+    __slots__ = ("comm", "exit_code", "pid", "ppid", "session", "start", "state")
 
     def __init__(self, pid: int, text: bytes) -> None:
         head, _, tail = text.rpartition(b")")
@@ -33,6 +33,8 @@ class Stat:
         self.session = int(fields[3])
         self.start = int(fields[19])
         """Clock ticks since boot (10 ms)."""
+        self.exit_code = int(fields[49]) if len(fields) > 49 else 0
+        """Raw wait status of a zombie; 0 for those who may not read it."""
 
 
 def read(path: str, limit: int = 65536) -> bytes | None:

@@ -32,25 +32,20 @@ _SHARE = 300
 """A look at the tree may cost one part in so many of a core."""
 
 
-def exit_record(status: int, usage: object, keeper: loop.Keeper) -> dict[str, object]:
-    """How the command ended, as `exit.json` says it. `usage` counts it and what it waited for itself."""
-    signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+def exit_record(info: os.waitid_result, keeper: loop.Keeper) -> dict[str, object]:
+    """How the command ended, as `exit.json` says it."""
+    exited = info.si_code == os.CLD_EXITED
     return {
         "schema_version": layout.SCHEMA,
         "pid": keeper.root.pid,
-        "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
-        "signum": signum,
-        "core": signum is not None and os.WCOREDUMP(status),
+        "code": info.si_status if exited else None,
+        "signum": None if exited else info.si_status,
+        "core": info.si_code == os.CLD_DUMPED,
         "at": time.time(),
         "boot_id": proc.boot_id(),
-        "rusage": _usage(usage),
         "oom_kill": keeper.counters.to_json(),
         "asked": keeper.ladder.plan is not None,
     }
-
-
-def _usage(usage: object) -> dict[str, float]:
-    return {name[3:]: getattr(usage, name) for name in _USAGE if hasattr(usage, name)}
 
 
 class Records:
@@ -86,14 +81,20 @@ class Records:
         if self.exit_written:
             return True
         self.exit_written = self._insist(lambda: layout.write_exit(self._folder, self._keeper.exit))
-        if self.exit_written:
-            layout.sync(self._path(layout.EXIT))
         return self.exit_written
+
+    def add_usage(self, record: dict[str, object], usage: object) -> None:
+        """What the command and all that it waited for itself have used; known only after it was reaped."""
+        record["rusage"] = {name[3:]: getattr(usage, name) for name in _USAGE}
+        if self.exit_written:
+            with contextlib.suppress(OSError):
+                layout.write_json(self._path(layout.EXIT), record)
 
     def write_gone(self) -> bool:
         """Put `gone.json` in place; False when it must be tried again."""
         ladder = self._keeper.ladder
         self._keeper.counters.look()
+        layout.sync(self._path(layout.EXIT))
         data = {
             "schema_version": layout.SCHEMA,
             "at": time.time(),

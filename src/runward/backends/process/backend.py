@@ -10,6 +10,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from runward import ports
 from runward.backends.process import attempts, launching, strays
@@ -118,7 +119,10 @@ class Process:
         """Pids of the attempt that can be seen now, without its keeper."""
         found = attempts.look(job_id)
         if found.keeper:
-            return tuple(sorted(proc.descendants([found.keeper])))
+            below = proc.descendants([found.keeper])
+            return tuple(
+                sorted(pid for pid, one in below.items() if proc.Identity(pid, one.start, None).alive())
+            )
         return tuple(sorted(self._stray(found).members())) if found.start is not None else ()
 
     def wait_fds(self, job_id: str) -> tuple[int, ...]:
@@ -166,7 +170,7 @@ class Process:
         self._fds[folder] = fds
         return fds
 
-    def _status(self, folder: str) -> job.JobStatus:
+    def _status(self, folder: str) -> job.JobStatus | job.Unseen:
         found = attempts.look(folder)
         if folder not in self._fds:
             self._open(folder)
@@ -176,10 +180,15 @@ class Process:
         if found.orphaned:
             return self._orphaned(found)
         if found.start is None and found.exit is None:
-            state = job.JobState.PENDING if pending else job.JobState.FAILED
-            exit_status = None if pending else job.ExitStatus.unseen()
-            return job.JobStatus(state, "void" if found.void else "never started", exit_status)
+            return self._not_started(found, pending=pending)
         return _final(found)
+
+    def _not_started(self, found: attempts.Attempt, *, pending: bool) -> job.JobStatus | job.Unseen:
+        if pending:
+            return job.JobStatus(job.JobState.PENDING, "the keeper starts")
+        if found.void or (self._acts and attempts.void(found.folder)):
+            return job.JobStatus(job.JobState.FAILED, "never started", job.ExitStatus.unseen())
+        return job.Unseen("not started yet, or never", time.time())
 
     def _kept(self, found: attempts.Attempt) -> job.JobStatus:
         """The keeper lives. Right after the command's death its exit file is milliseconds away."""
@@ -235,13 +244,13 @@ class Process:
             if self._acts:
                 stray.ladder.advance(now)
             return job.JobStatus(job.JobState.ENDING, word, started_at=started, reason=_stuck(found.folder))
+        root = self._fds.get(found.folder, {}).get("root")
+        status = None if root is None else strays.status_seen_by_us(root, found.root)
         if self._acts:
-            root = self._fds.get(found.folder, {}).get("root")
-            strays.write_end(
-                found.folder, None if root is None else strays.status_seen_by_us(root), stray.ladder
-            )
-            found = attempts.look(found.folder)
-        return _final(found)
+            strays.write_end(found.folder, status, stray.ladder)
+            return _final(attempts.look(found.folder))
+        final = _final(found)
+        return final if final.exit and final.exit.seen else replace(final, exit=strays.exit_of(status))
 
 
 def _final(found: attempts.Attempt) -> job.JobStatus:

@@ -10,6 +10,7 @@ import os
 import time
 
 from runward.backends.process import attempts
+from runward.core import job
 from runward.keeper import cgroups, endings, layout, proc, syscalls
 
 _TWICE_S = 0.02
@@ -109,13 +110,31 @@ class Strays:
             layout.write_json(os.path.join(self._folder, layout.ENDING), data)
 
 
-def status_seen_by_us(pidfd: int) -> int | None:
-    """Raw wait status of a dead command without a keeper: as its adoptive parent, else from the kernel."""
+def status_seen_by_us(pidfd: int, root: proc.Identity | None) -> int | None:
+    """Raw wait status of a dead command without a keeper; None when nobody can say.
+
+    As its adoptive parent; else from the kernel (Linux >= 6.15, once it was reaped); else from the zombie that
+    a PID 1 which does not reap keeps, where root may read it.
+    """
     with contextlib.suppress(ChildProcessError):
         info = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
         if info is not None:
             return _raw(info.si_code, info.si_status)
-    return syscalls.exit_status_of(pidfd)
+    status = syscalls.exit_status_of(pidfd)
+    if status is None and root is not None and os.geteuid() == 0:
+        zombie = proc.stat(root.pid)
+        if zombie is not None and zombie.state == "Z" and zombie.start == root.start:
+            return zombie.exit_code
+    return status
+
+
+def exit_of(status: int | None) -> job.ExitStatus:
+    """A raw wait status as a value; unseen when there is none."""
+    if status is None:
+        return job.ExitStatus.unseen()
+    if os.WIFSIGNALED(status):
+        return job.ExitStatus(None, os.WTERMSIG(status))
+    return job.ExitStatus(os.WEXITSTATUS(status))
 
 
 def _raw(code: int, status: int) -> int:
@@ -132,14 +151,9 @@ def write_end(folder: str, status: int | None, ladder: endings.Ladder) -> None:
     }
     attempt = attempts.look(folder)
     if status is not None and attempt.exit is None:
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
-        signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        asked = {"asked": attempt.asked}
-        layout.write_json(
-            os.path.join(folder, layout.EXIT),
-            {**record, "code": code, "signum": signum, **asked},
-            durable=True,
-        )
+        seen = exit_of(status)
+        ended = {**record, "code": seen.code, "signum": seen.signum, "asked": attempt.asked}
+        layout.write_json(os.path.join(folder, layout.EXIT), ended, durable=True)
     counters = cgroups.Counters()
     known = layout.read_json(os.path.join(folder, layout.TREE)) or attempt.start or {}
     counters.restore(known.get("oom_kill"))
