@@ -112,7 +112,7 @@ class Process:
         """Whether anything of the attempt may still live."""
         found = attempts.look(job_id)
         if found.keeper is not None:
-            return True
+            return found.gone is None
         return found.orphaned and not self._stray(found).none_left()
 
     def processes_left(self, job_id: str) -> tuple[int, ...]:
