@@ -56,6 +56,8 @@ class Place:
 
     def final(self, folder: str, patience_s: float = PATIENCE_S) -> job.JobStatus:
         wait_until(lambda: self.status(folder).state.final, f"{folder} ends", patience_s)
+        # The keeper carries the token too: it is to have left before a test counts carriers.
+        wait_until(lambda: attempts.holder(folder) is None, "the keeper has left")
         return self.status(folder)
 
     def stop(self, folder: str, grace_s: float = 1.0, **how: bool) -> None:
