@@ -14,6 +14,7 @@ from runward import ports
 from runward.backends.process import attempts, launching
 from runward.core import errors, job
 from runward.keeper import faults, layout, proc
+from waiting import wait_until
 
 KEEPER = os.path.join(os.path.dirname(layout.__file__), "__main__.py")
 
@@ -232,7 +233,7 @@ def test_a_keeper_killed_before_the_exec_leaves_no_command(place, monkeypatch, s
     else:
         assert place.backend.find("a-1-x") is None
     assert place.output(folder) == b""
-    assert place.carriers("a-1-x") == []
+    wait_until(lambda: not place.carriers("a-1-x"), "the child without leave to exec has ended")
 
 
 def test_the_answer_of_a_bad_specification_is_a_reason(place):
