@@ -122,7 +122,7 @@ def test_evaluation_bars_that_begin_again_are_no_progress_after_their_first_roun
     late = tracker
     for step in range(1, 6):
         late = progress.observe(late, bar(step, 5), 500.0)
-    assert late.side_at == 100.0
+    assert late.other_at == 100.0
 
 
 def test_the_users_own_pattern_outranks_everything():

@@ -1,5 +1,6 @@
 """Lines of real frameworks through the shipped rules into the tracker: what is the step, and what is none."""
 
+import pathlib
 import re
 
 import pytest
@@ -173,6 +174,39 @@ def test_from_where_a_training_went_on_is_read(text, step):
         signal.fields.get("step") for signal, rule in recognise(text) if rule.role is signals.Role.RESUME
     ]
     assert step in found
+
+
+FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures" / "progress"
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "step", "total", "unit"),
+    [("hf_trainer_eval", 1, 24, 24, "step"), ("lightning_tqdm", 1, 30, None, "batch")],
+)
+def test_real_logs_with_evaluations_larger_than_the_training(name, first, step, total, unit):
+    text = (FIXTURES / f"{name}.log").read_text(encoding="utf-8")
+    span = follow(text).span()
+    assert (span.first_step, span.last_step, span.total, span.unit) == (first, step, total, unit)
+    assert any(rule.role is signals.Role.END_MARK for _, rule in recognise(text))
+
+
+JUNK = (
+    "step 1 ",
+    "epoch 1 step 1 ",
+    "iter 1 ",
+    "[1/2] ",
+    "loss ",
+    "iteration 5/ 60 | ",
+    "'loss': 1 ",
+    "1%|x| 1/2 [",
+)
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_no_pattern_hangs_on_a_long_line_of_its_own_words(junk):
+    # A pattern that backtracks without bound takes minutes here: the suite's own time limit is the check.
+    for tail in ("", " loss: 3", " it/s"):
+        assert sum(1 for _ in recognise((junk * 4096)[:4000] + tail)) >= 0
 
 
 def test_cutting_the_lines_anywhere_changes_nothing():

@@ -287,6 +287,27 @@ def test_a_busy_log_with_the_same_step_is_a_stall():
     assert world.views[-1].state is stall.State.STALLED
 
 
+def test_an_evaluation_that_only_its_bar_shows_has_the_budget_of_one_and_its_end_is_a_hang_like_any():
+    world, tracker = World(), progress.Tracker()
+
+    def see(step, total, loss=None):
+        nonlocal tracker
+        sample = samples.Sample("tqdm_bar", samples.Kind.BAR, step=step, total=total, loss=loss)
+        after = progress.observe(tracker, sample, world.now)
+        world.watch = stall.follow(world.watch, tracker, after, world.now)
+        tracker = after
+
+    for step in range(1, 11):
+        world.wait(20)
+        see(step, 64, loss=1.0)
+    for batch in range(1, 61):
+        world.wait(60)
+        see(batch, 60)
+    assert world.watch.phase is stall.Phase.EVALUATION
+    assert not any(view.rose for view in world.views)
+    assert world.wait(3601).state is stall.State.STALLED
+
+
 def test_stacks_are_asked_for_only_when_the_answer_hangs_on_them():
     world = World()
     world.steps(10, 20)

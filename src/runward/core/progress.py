@@ -39,7 +39,9 @@ class Tracker:
     advanced_at: float | None = None
     """Monotonic time of the last step forward; None before the first."""
     side_at: float | None = None
-    """The same for bars that are no training (download, map, evaluation)."""
+    """The same for described bars that are no training (download, map, shards)."""
+    other_at: float | None = None
+    """The same for undescribed counters that are not the chosen one: an evaluation, a preparation."""
     points: tuple[Point, ...] = ()
     read: Mapping[str, int] = field(default_factory=dict)
     """Highest offset seen of each file and rule."""
@@ -201,6 +203,7 @@ _PLAIN = (
     "epoch",
     "advanced_at",
     "side_at",
+    "other_at",
     "throughput",
     "said_eta_s",
 )
@@ -297,7 +300,7 @@ def _moved(tracker: Tracker, counter: counters.Counter, now: float) -> Tracker:
     # One that begins again and again (evaluation bars) is not.
     if chosen is not None and chosen.user:
         return tracker
-    return tracker if counter.restarts or counter.base else replace(tracker, side_at=now)
+    return tracker if counter.restarts or counter.base else replace(tracker, other_at=now)
 
 
 def _pointed(tracker: Tracker, step: int, now: float) -> Tracker:

@@ -193,6 +193,11 @@ def follow(watch: Watch, before: progress.Tracker, after: progress.Tracker, now:
     elif after.advanced_at is not None and after.advanced_at != before.advanced_at:
         chosen = after.chosen
         watch = moved(watch, "heartbeat" if chosen and chosen.key.startswith("heartbeat/") else "step", now)
+    elif after.other_at is not None and after.other_at != before.other_at:
+        # Beside steps, a second count that rises to where it never was is an evaluation that nobody named.
+        if watch.phase is Phase.STEP:
+            watch = phase(watch, Phase.EVALUATION, "begin", now)
+        watch = moved(watch, "bar", now)
     elif after.side_at is not None and after.side_at != before.side_at:
         watch = moved(watch, "bar", now)
     return watch
