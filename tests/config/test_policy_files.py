@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from runward.config import policy_files
-from runward.core import errors, failures, policies
+from runward.core import decisions, errors, failures, mode_policies, policies, policy
 
 WRONG = """\
 kind: policy
@@ -95,3 +95,26 @@ def test_the_presets_are_those_of_the_documentation():
     assert [name for name in policy_files.names() if not policy_files.choose(name).acts] == ["observe"]
     plain = [[replace(r, where="") for r in policy_files.choose(n).rules] for n in ("default", "observe")]
     assert plain[0] == plain[1]
+
+
+def test_a_policy_is_native_by_its_name_and_by_mode_with_the_prefix(tmp_path):
+    assert isinstance(policy_files.choose_any("default"), policies.Policy)
+    seed = policy_files.choose_any("seed:default")
+    assert seed.by_mode[mode_policies.Mode.STALL].max_retries == 3
+    (tmp_path / "mine.yaml").write_text("defaults: [megatron_transient, _self_]\n")
+    mine = policy_files.choose_any(str(tmp_path / "mine.yaml"))
+    assert mine.name == "mine"
+    assert mine.by_mode == policy_files.choose_any("seed:megatron_transient").by_mode
+    with pytest.raises(errors.UsageError, match="did you mean 'megatron_transient'"):
+        policy_files.choose_any("seed:megatron_transint")
+
+
+@pytest.mark.parametrize("word", ["default", "seed:megatron_transient"])
+def test_both_kinds_answer_the_same_question(word):
+    verdict = failures.Verdict(
+        failures.Cause.NCCL_ERROR, None, failures.Action.RESTART, failures.Certainty.LIKELY, ""
+    )
+    history = policy.History((policy.Ended(1, verdict),))
+    decision = decisions.decide(policy_files.choose_any(word), history, policy.Situation(now=0))
+    assert decision.action is failures.Action.RESTART
+    assert decisions.look_again(policy_files.choose_any(word), 0, 0, "x").delay_s == 60

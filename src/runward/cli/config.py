@@ -17,7 +17,7 @@ def config() -> None:
     "--kind",
     default="settings",
     show_default=True,
-    help="settings, policy or inventory",
+    help="settings, policy, inventory, monitoring, restart or run",
 )
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def init(path: str | None, kind: str, force: bool) -> None:
@@ -89,7 +89,7 @@ def print_(origin: bool, as_json: bool, options: tuple[str, ...]) -> None:
 @config.command()
 @click.argument("kind", default="settings")
 def schema(kind: str) -> None:
-    """JSON Schema of a KIND, for editors: settings, policy or inventory."""
+    """JSON Schema of a KIND, for editors: settings, policy, inventory, monitoring, restart or run."""
     from runward.config import kinds
     from runward.core import errors
 

@@ -6,7 +6,7 @@ from typing import Any
 from runward.config import documents, inventories, policy_files, setting_files, shapes
 from runward.core import errors
 
-KINDS = ("settings", "policy", "inventory")
+KINDS = ("settings", "policy", "inventory", "monitoring", "restart", "run")
 
 _Reader = Callable[[documents.Value, shapes.Problems], object]
 
@@ -27,8 +27,14 @@ def validate(path: str) -> str:
     """The kind of a valid file. Raises UsageError with every mistake."""
     value = documents.load(path)
     kind = kind_of(value)
+    reader = _READERS.get(kind)
+    if reader is None:
+        from runward.config import autoexp_files  # noqa: PLC0415 -- Hydra is slow to import
+
+        autoexp_files.validate(path, kind)
+        return kind
     problems = shapes.Problems()
-    _READERS[kind](value, problems)
+    reader(value, problems)
     problems.raise_any()
     return kind
 
@@ -44,24 +50,40 @@ def kind_of(value: documents.Value) -> str:
             return str(shapes.Choice(KINDS).read(said, "kind", problems))
         except shapes.Invalid:
             raise errors.UsageError(*problems.found) from None
+    shown = (("policies", "restart"), ("log_signals", "monitoring"), ("class_name", "monitoring"))
+    for word, kind in shown:
+        if word in value.data:
+            return kind
+    if "defaults" in value.data:
+        return "run"
     what = f"does not say what it is: add one of kind: {', '.join(KINDS)}"
     raise errors.UsageError(errors.Problem(what, where=str(value.mark)))
 
 
 def schema(kind: str) -> dict[str, Any]:
     """JSON Schema of a kind, for editors."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Runward {kind}",
-        **_SHAPES[kind].schema(),
-    }
+    if kind in _SHAPES:
+        shape = _SHAPES[kind].schema()
+    else:
+        from runward.config import autoexp_shapes  # noqa: PLC0415 -- rarely asked
+
+        shape = autoexp_shapes.schema(kind)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"Runward {kind}", **shape}
 
 
 def template(kind: str) -> str:
     """A file of that kind to begin with: every key with its default and meaning."""
-    if kind == "settings":
-        return _settings_template()
-    return policy_files.text("default") if kind == "policy" else _INVENTORY
+    match kind:
+        case "settings":
+            return _settings_template()
+        case "policy":
+            return policy_files.text("default")
+        case "inventory":
+            return _INVENTORY
+        case _:
+            from runward.config import autoexp_files  # noqa: PLC0415 -- rarely asked
+
+            return autoexp_files.template(kind)
 
 
 def _settings_template() -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from runward.config import documents, shapes
-from runward.core import backoff, errors, failures, policies
+from runward.core import backoff, errors, failures, mode_policies, policies
 
 _HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "policies")
 _LAST_ROWS = "last_rows"
@@ -35,6 +35,20 @@ def choose(name_or_path: str) -> policies.Policy:
             next_step="Give one of these, or the path of a policy file.",
         )
     )
+
+
+def choose_any(word: str) -> policies.Policy | mode_policies.ModePolicies:
+    """A native preset or policy file, `seed:NAME` for restart policies by mode, or a restart file."""
+    if not word.startswith("seed:") and (word in names() or not _is_by_mode(word)):
+        return choose(word)
+    from runward.config import autoexp_files  # noqa: PLC0415 -- Hydra is slow to import
+
+    return autoexp_files.restart(word.removeprefix("seed:"))
+
+
+def _is_by_mode(path: str) -> bool:
+    keys = documents.load(path).data if os.path.isfile(path) else {}
+    return isinstance(keys, dict) and "rules" not in keys and ("policies" in keys or "defaults" in keys)
 
 
 def text(name: str) -> str:

@@ -34,6 +34,8 @@ class Ended:
     action: Action | None = None
     """What was decided after it; None for the end to decide about."""
     counted: bool = True
+    mode: str | None = None
+    """For policies by mode: the mode that was decided about, when it is not the cause's own."""
 
     @property
     def right_after_load(self) -> bool:

@@ -1,0 +1,183 @@
+"""Monitoring and restart configurations of Slurm users, composed by Hydra's compose API.
+
+Packaged presets stand behind the user's own files. Every value keeps the file and line, or the override,
+that set it last; an object whose `class_name` changes begins anew.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from runward.config import autoexp_compose, autoexp_shapes, documents, mode_shapes, shapes
+from runward.core import errors, log_signals, mode_policies
+
+presets = autoexp_compose.presets
+_NOTHING = documents.Value({}, documents.Mark(""))
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What a root configuration says about monitoring and restart; the rest stays as it is."""
+
+    monitor: log_signals.Monitor
+    restart: mode_policies.ModePolicies
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    """Other sections, unresolved."""
+    document: documents.Value = _NOTHING
+    """Both sections as composed, each value with the place that set it."""
+
+
+def compose(
+    folder: str | None, name: str | None, overrides: Sequence[str] = (), group: str = ""
+) -> Experiment:
+    """The experiment that configuration `name` of `folder` describes. Raises UsageError with all mistakes.
+
+    `group` offers the folder's own files as that group. `overrides` are Hydra's.
+    """
+    problems = shapes.Problems()
+    request = autoexp_compose.Request(folder, name, overrides, group)
+    document, config = autoexp_compose.compose(request, problems)
+    result = _experiment(name or "", document, problems)
+    problems.raise_any()
+    rest = {key: value for key, value in _plain(config).items() if key not in autoexp_compose.SECTIONS}
+    return Experiment(result[0], result[1], rest, document)
+
+
+def monitoring(name_or_path: str, overrides: Sequence[str] = ()) -> log_signals.Monitor:
+    """A monitor by the name of its preset or the path of its file."""
+    return _section("monitoring", name_or_path, overrides).monitor
+
+
+def restart(name_or_path: str, overrides: Sequence[str] = ()) -> mode_policies.ModePolicies:
+    """Restart policies by the name of their preset or the path of their file."""
+    found = _section("restart", name_or_path, overrides).restart
+    return replace(found, name=os.path.basename(name_or_path).removesuffix(".yaml"))
+
+
+def validate(path: str, kind: str) -> None:
+    """Raises UsageError with all mistakes of a `monitoring`, `restart` or `run` file."""
+    if kind in autoexp_compose.SECTIONS:
+        _section(kind, path, ())
+        return
+    folder, stem = os.path.split(os.path.abspath(path))
+    compose(folder, stem.removesuffix(".yaml"))
+
+
+def template(kind: str) -> str:
+    """A file of that kind to begin with."""
+    return _TEMPLATES[kind]
+
+
+def _section(section: str, name_or_path: str, overrides: Sequence[str]) -> Experiment:
+    if name_or_path in presets(section):
+        return compose(None, None, [f"+{section}={name_or_path}", *overrides])
+    if os.path.isfile(name_or_path):
+        folder, file = os.path.split(os.path.abspath(name_or_path))
+        stem = file.removesuffix(".yaml")
+        return compose(folder, None, [f"+{section}={_quoted(stem)}", *overrides], group=section)
+    known = presets(section)
+    what = f"no {section} {name_or_path!r} (there are {', '.join(known)})"
+    raise errors.UsageError(
+        errors.Problem(
+            what,
+            where=section,
+            nearest=errors.nearest(name_or_path, known),
+            next_step="Give one of these, or the path of a file.",
+        )
+    )
+
+
+def _quoted(stem: str) -> str:
+    plain = stem.replace("_", "").replace("-", "").isalnum()
+    return stem if plain else "'" + stem.replace("'", "\\'") + "'"
+
+
+def _experiment(
+    name: str, document: documents.Value, problems: shapes.Problems
+) -> tuple[log_signals.Monitor, mode_policies.ModePolicies]:
+    monitor = log_signals.Monitor("NullMonitor")
+    policies = mode_policies.ModePolicies(name)
+    try:
+        if "monitoring" in document.data:
+            value = _without_head(document.data["monitoring"])
+            monitor = autoexp_shapes.MONITOR.read(value, "monitoring", problems)
+    except shapes.Invalid:
+        pass
+    try:
+        if "restart" in document.data:
+            value = _without_head(document.data["restart"])
+            keys = mode_shapes.RESTART.read(value, "restart", problems)
+            policies = mode_policies.ModePolicies(name, keys["policies"], keys["counting"])
+            _check_words(value, monitor, problems)
+    except shapes.Invalid:
+        pass
+    return monitor, policies
+
+
+def _without_head(value: documents.Value) -> documents.Value:
+    if not isinstance(value.data, dict):
+        return value
+    data = {word: item for word, item in value.data.items() if word not in ("kind", "version")}
+    return documents.Value(data, value.mark)
+
+
+def _check_words(value: documents.Value, monitor: log_signals.Monitor, problems: shapes.Problems) -> None:
+    """An error type that nothing gives, one letter from one that something gives, is a typo."""
+    given = {str(signal.metadata.get("error_type")) for signal in monitor.signals}
+    known = {*mode_policies.ERROR_TYPES, *given}
+    policies = value.data.get("policies", documents.Value({}, value.mark))
+    for mode, item in policies.data.items():
+        implementation = item.data["implementation"].data
+        for key in ("restart_on_error_types", "exclude_error_types"):
+            listed = implementation.get(key)
+            words = listed.data if listed is not None and isinstance(listed.data, tuple) else ()
+            for i, word in enumerate(words):
+                if word.data not in known and errors.nearest(word.data, known) is not None:
+                    path = f"restart.policies.{mode}.implementation.{key}[{i}]"
+                    problems.add(
+                        word, path, f"nothing gives the error type {word.data!r}", (word.data, *known)
+                    )
+
+
+def _plain(config: DictConfig) -> dict[str, Any]:
+    plain = OmegaConf.to_container(config, resolve=False)
+    return {str(key): value for key, value in plain.items()} if isinstance(plain, dict) else {}
+
+
+_TEMPLATES = {
+    "monitoring": """\
+# A monitoring configuration: config/monitoring/mine.yaml, chosen by `- /monitoring: mine`.
+defaults:
+  - megatron_production
+  - _self_
+inactivity_threshold_seconds: 1800
+log_signals:
+  - name: deadlock          # a signal of the preset, left out
+    enabled: false
+  - name: disk_quota        # one of your own
+    pattern: 'Disk quota exceeded: (?P<path>\\S+)'
+    state: {class_name: CrashState}
+    metadata: {error_type: exception, severity: error}
+    extract_groups: {path: path}
+""",
+    "restart": """\
+# Restart policies: config/restart/mine.yaml, chosen by `- /restart: mine`.
+defaults:
+  - megatron_transient
+  - _self_
+policies:
+  - mode: crash
+    implementation:
+      max_retries: 5
+""",
+    "run": """\
+# The root of an experiment.
+defaults:
+  - /monitoring: megatron_production
+  - /restart: megatron_transient
+  - _self_
+""",
+}

@@ -1,0 +1,101 @@
+"""What each signal of the packaged presets matches, and that a healthy run gives no crash."""
+
+import pytest
+
+from runward.config import autoexp_files
+from runward.core import log_signals
+
+HEALTHY = [
+    " [2025-11-02 08:15:31] iteration      120/   5000 | consumed samples:        30720 | elapsed time per iteration (ms): 1834.2 | throughput per GPU (TFLOP/s/GPU): 211.4 | learning rate: 1.440000E-05 | global batch size:   256 | lm loss: 9.871452E+00 | loss scale: 1.0 | grad norm: 2.317 | number of skipped iterations:   0 | number of nan iterations:   0 |",
+    " [2025-11-02 08:15:33.104277] iteration      121/   5000 | consumed samples:        30976 | lm loss: 9.853011E+00 | loss scale: 1.0 | grad norm: 2.290 | number of skipped iterations:   0 | number of nan iterations:   0 |",
+    "  check_for_nan_in_loss_and_grad .................. True",
+    "  overlap_p2p_comm ................................ True and error handling is on",
+    "it is recommended to call clip_grad_norm_ with error_if_nonfinite=True",
+    "transaction committed, error_count=0",
+    "connection pool ready, no errors; socket buffers: 0 errors",
+    "validation loss at iteration 1000 on validation set | lm loss value: 2.81E+00 | lm loss PPL: 1.66E+01 |",
+    "Disabling parallelism to avoid deadlocks... set TOKENIZERS_PARALLELISM=(true | false)",
+    "CUDA version changed to 12.4, driver unchanged",
+    "node7:311:311 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.",
+    "node7:311:311 [0] NCCL INFO Connected all rings",
+]
+
+# signal, presets that have it, lines that give it, fields of the first line
+TABLE = [
+    ("validation_complete", "b", ["validation loss at iteration 5000 on test set | lm loss value: 2.301E+00 | lm loss PPL: 9.98 |"], {"validation_loss": "2.301E+00"}),
+    ("checkpoint_saved", "b", ["  successfully saved checkpoint from iteration     500 to /scratch/run/ckpt [ t 1/1, p 1/1 ]"], {"checkpoint_iteration": "500", "checkpoint_path": "/scratch/run/ckpt"}),
+    ("training_iteration", "b", HEALTHY[:2], {"current_iteration": "120", "total_iterations": "5000", "loss": "9.871452E+00"}),
+    ("cuda_oom", "b", ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has", "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.1 GiB"], {"allocation_size": "2.50 GiB"}),
+    ("torch_error", "b", ["torch.OutOfMemoryError: CUDA out of memory"], {"error_class": "OutOfMemoryError", "error_message": "CUDA out of memory"}),
+    ("python_exception", "b", ["RuntimeError: shape mismatch", "KeyError: 'tokens'"], {"exception_type": "RuntimeError", "error_message": "shape mismatch"}),
+    ("cpu_oom", "p", ["OSError: [Errno 12] Cannot allocate memory", "MemoryError", "numpy._core._exceptions._ArrayMemoryError: Unable"], {"error_message": "Cannot allocate memory"}),
+    ("nccl_error", "pn", ["[default0]:NCCL ERROR timeout", "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1691, unhandled system error", "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, internal error"], {"error_message": "timeout"}),
+    ("nccl_warning", "n", ["node1:12:34 [0] misc/socket.cc:49 NCCL WARN Connect to 10.0.0.1 refused"], {"warning_message": "Connect to 10.0.0.1 refused"}),
+    ("nccl_timeout", "pn", ["[rank3]:[E ProcessGroupNCCL.cpp:607] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77)"], {"timeout_details": ": WorkNCCL(SeqNum=77)"}),
+    ("watchdog_timeout", "pns", ["[rank3]:[E ProcessGroupNCCL.cpp:607] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77)"], None),
+    ("processgroup_timeout", "ps", ["[c10d] wait timeout after 1800 s", "[W socket.cpp:1] [c10d] The client socket has timed out after 60s while trying to connect"], None),
+    ("communication_error", "pn", ["transport: connection to rank 3 failed", "socket error 104", "comm abort by remote peer"], {"error_message": "connection to rank 3 failed"}),
+    ("nccl_collective_fail", "n", ["NCCL AllReduce failed on rank 2"], {"error_message": "NCCL AllReduce failed on rank 2"}),
+    ("loss_nan", "p", ["iteration 7 | lm loss: nan | grad norm: 3", "loss became NaN", "found NaN in local forward loss calculation"], {"error_message": "loss: nan"}),
+    ("loss_invalid", "s", ["iteration 7 | lm loss: inf | grad norm: 3", "loss: NaN"], {"error_message": "loss: inf"}),
+    ("gradient_nan", "p", ["rank 3: found NaN in local grad norm"], {"warning_message": "NaN in local grad norm"}),
+    ("gradient_invalid", "s", ["rank 3: Inf in gradient of layer 4"], {"warning_message": "Inf in gradient of layer 4"}),
+    ("cuda_hang", "ps", ["[default0]:CUDA device-side assert detected in kernel execution", "CUDA kernel seems stuck"], None),
+    ("deadlock", "ps", ["possible deadlock between streams", "DEADLOCK detected"], {"error_message": "deadlock between streams"}),
+]  # fmt: skip
+
+PRESETS = {
+    "b": ["megatron_basic", "megatron_nccl", "megatron_stall_detection", "megatron_production", "megatron_checkpoint_eval"],
+    "p": ["megatron_production", "megatron_checkpoint_eval"],
+    "n": ["megatron_nccl"],
+    "s": ["megatron_stall_detection"],
+}  # fmt: skip
+
+MATCHERS = {name: log_signals.Matcher(autoexp_files.monitoring(name).signals) for name in PRESETS["b"]}
+
+
+@pytest.mark.parametrize(("signal", "where", "lines", "fields"), TABLE, ids=[row[0] for row in TABLE])
+def test_each_signal_matches_what_its_table_says(signal, where, lines, fields):
+    for preset in (name for letter in where for name in PRESETS[letter]):
+        for i, line in enumerate(lines):
+            found = {m.signal.name: m for m in MATCHERS[preset].line(line)}
+            assert signal in found, (preset, line)
+            if fields is not None and i == 0:
+                assert fields.items() <= found[signal].fields.items()
+
+
+@pytest.mark.parametrize("preset", MATCHERS)
+@pytest.mark.parametrize("line", HEALTHY)
+def test_a_healthy_run_gives_no_signal_but_progress(preset, line):
+    assert {m.signal.name for m in MATCHERS[preset].line(line)} <= {"training_iteration"}
+
+
+@pytest.mark.parametrize("preset", MATCHERS)
+def test_an_error_of_nccl_inside_an_exception_is_no_exception_of_the_code(preset):
+    for line in TABLE[7][2][1:]:
+        names = {m.signal.name for m in MATCHERS[preset].line(line)}
+        assert not names & {"python_exception", "torch_error"}
+
+
+def test_a_cuda_oom_is_no_host_oom():
+    names = {m.signal.name for m in MATCHERS["megatron_production"].line(TABLE[3][2][0])}
+    assert names == {"cuda_oom", "torch_error"}
+
+
+def test_lines_are_counted_and_long_ones_are_bounded():
+    matcher = MATCHERS["megatron_production"]
+    lines = ["ok\n", "x" * (1 << 20) + " NCCL ERROR far away\n", "10%|#\rKeyError: 'a'\r\n"]
+    assert [(m.signal.name, m.line) for m in matcher.lines(lines)] == [("python_exception", 3)]
+
+
+def test_without_signals_the_built_in_ones_hold():
+    monitor = log_signals.Monitor()
+    matcher = log_signals.Matcher(monitor.signals)
+    lines = ["ERROR: disk gone", "Checkpoint saved to /c/1", "Training complete", "mirror errors: 0"]
+    found = [(m.signal.name, dict(m.fields)) for m in matcher.lines(lines)]
+    assert found == [
+        ("error", {"error_message": "disk gone", "error_kind": "ERROR"}),
+        ("checkpoint", {"checkpoint_path": "/c/1"}),
+        ("training_complete", {"matched": "Training complete"}),
+    ]
+    assert log_signals.Monitor("NullMonitor").signals == ()
