@@ -40,3 +40,35 @@ def test_schema_is_json_schema(capsys):
     schema = json.loads(capsys.readouterr().out)
     assert "preempted" in json.dumps(schema["properties"]["rules"])
     assert entry.run(["config", "schema", "polic"]) == 2
+
+
+def test_print_shows_who_set_each_value_of_a_composed_root(capsys, tmp_path):
+    (tmp_path / "root.yaml").write_text(
+        "defaults:\n  - /restart: megatron_transient\n  - _self_\nrestart:\n  policies:\n    - mode: stall\n      implementation: {max_retries: 7}\n"
+    )
+    words = [
+        "config",
+        "print",
+        "root.yaml",
+        "--origin",
+        "--json",
+        "--set",
+        "restart.policies.timeout.implementation.max_retries=0",
+    ]
+    assert entry.run(["config", "validate", "root.yaml"]) == 0
+    assert capsys.readouterr().out == "root.yaml: ok (run)\n"
+    assert entry.run(words) == 0
+    rows = {row["key"]: row for row in json.loads(capsys.readouterr().out)["settings"]}
+    stall = rows["restart.policies.stall.implementation.max_retries"]
+    assert (stall["value"], stall["origin"]) == (7, f"{tmp_path}/root.yaml:7")
+    timeout = rows["restart.policies.timeout.implementation.max_retries"]
+    assert timeout["origin"] == "override restart.policies.timeout.implementation.max_retries=0"
+    assert rows["restart.policies.crash.implementation.default_action"]["origin"].endswith(
+        "presets/restart/megatron_transient.yaml:7"
+    )
+
+
+def test_a_settings_file_is_not_composed(capsys, tmp_path):
+    (tmp_path / "s.yaml").write_text("kind: settings\n")
+    assert entry.run(["config", "print", "s.yaml"]) == 2
+    assert "is of kind settings" in capsys.readouterr().err

@@ -64,26 +64,43 @@ def validate(files: tuple[str, ...]) -> None:
 
 
 @config.command("print")
+@click.argument("file", required=False)
 @click.option("--origin", is_flag=True, help="Show who set each value: file and line, environment, default.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
-    "--set", "options", multiple=True, metavar="SECTION.KEY=VALUE", help="As if given on a command line."
+    "--set", "options", multiple=True, metavar="KEY=VALUE", help="SECTION.KEY, or a Hydra override."
 )
-def print_(origin: bool, as_json: bool, options: tuple[str, ...]) -> None:
-    """The settings that hold here."""
+def print_(file: str | None, origin: bool, as_json: bool, options: tuple[str, ...]) -> None:
+    """The settings that hold here; or what FILE (run, monitoring, restart) is when composed."""
+    rows = _composed(file, options) if file else _settings(options)
+    if as_json:
+        settings = [{"key": key, "value": value, "origin": where} for key, value, where in rows]
+        print(json.dumps({"schema_version": 1, "settings": settings}))
+        return
+    width = max((len(key) for key, _, _ in rows), default=0)
+    for key, value, where in rows:
+        line = f"{key:<{width}}  {value if isinstance(value, str) else json.dumps(value)}"
+        print(f"{line:<{width + 16}}  {where}" if origin else line)
+
+
+def _settings(options: tuple[str, ...]) -> list[tuple[str, object, str]]:
     from runward.config import setting_files
 
     _, rows = setting_files.read_layers(_sources(options))
-    if as_json:
-        settings = [{"key": row.path, "value": row.shown, "origin": row.where} for row in rows]
-        print(json.dumps({"schema_version": 1, "settings": settings}))
-        return
-    width = max(len(row.path) for row in rows)
-    for row in rows:
-        line = (
-            f"{row.path:<{width}}  {json.dumps(row.shown) if not isinstance(row.shown, str) else row.shown}"
+    return [(row.path, row.shown, row.where) for row in rows]
+
+
+def _composed(file: str, options: tuple[str, ...]) -> list[tuple[str, object, str]]:
+    from runward.config import autoexp_files, documents, kinds
+    from runward.core import errors
+
+    kind = kinds.kind_of(documents.load(file))
+    if kind not in ("run", "monitoring", "restart"):
+        what = f"is of kind {kind}: only run, monitoring and restart are composed"
+        raise errors.UsageError(
+            errors.Problem(what, where=file, next_step="config validate reads the others.")
         )
-        print(f"{line:<{width + 16}}  {row.where}" if origin else line)
+    return list(autoexp_files.origins(file, kind, options))
 
 
 @config.command()

@@ -5,7 +5,7 @@ that set it last; an object whose `class_name` changes begins anew.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,6 +64,24 @@ def validate(path: str, kind: str) -> None:
         return
     folder, stem = os.path.split(os.path.abspath(path))
     compose(folder, stem.removesuffix(".yaml"))
+
+
+def origins(path: str, kind: str, overrides: Sequence[str] = ()) -> Iterator[tuple[str, Any, str]]:
+    """Key path, value and place of everything that a file of that kind is when composed."""
+    if kind in autoexp_compose.SECTIONS:
+        document = _section(kind, path, overrides).document
+    else:
+        folder, stem = os.path.split(os.path.abspath(path))
+        document = compose(folder, stem.removesuffix(".yaml"), overrides).document
+    yield from _leaves(document, "")
+
+
+def _leaves(value: documents.Value, path: str) -> Iterator[tuple[str, Any, str]]:
+    if isinstance(value.data, dict) and value.data:
+        for word, item in value.data.items():
+            yield from _leaves(item, shapes.join(path, word))
+    else:
+        yield path, value.plain, str(value.mark)
 
 
 def template(kind: str) -> str:

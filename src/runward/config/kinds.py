@@ -1,5 +1,6 @@
 """Which kind of configuration a file is, and how each kind is validated, described and begun."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +56,8 @@ def kind_of(value: documents.Value) -> str:
         if word in value.data:
             return kind
     if "defaults" in value.data:
-        return "run"
+        folder = os.path.basename(os.path.dirname(os.path.abspath(value.mark.file)))
+        return folder if folder in ("monitoring", "restart") else "run"
     what = f"does not say what it is: add one of kind: {', '.join(KINDS)}"
     raise errors.UsageError(errors.Problem(what, where=str(value.mark)))
 
