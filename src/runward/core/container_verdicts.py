@@ -4,6 +4,7 @@ A kill for memory needs a witness of its own: the engine's `oom` event, the kern
 or the cgroup's counter. Exit 137 without one is `killed`, cause not proven, with who may have done it.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 from runward.core import container_exits, container_facts, containers, durations, failures
@@ -20,7 +21,11 @@ def judge(facts: container_facts.Facts) -> failures.Diagnosis:
         return _loop(facts)
     if seen.never_started or (seen.error and seen.exit_code in {125, 126, 127, 128}):
         return _not_started(facts)
-    return _ended(facts)
+    found = _ended(facts)
+    if not seen.restarts:
+        return found
+    text = f"{found.verdict.summary}; after {seen.restarts} restarts by its policy {seen.restart_policy!r}"
+    return dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, summary=text))
 
 
 def _ended(facts: container_facts.Facts) -> failures.Diagnosis:

@@ -1,0 +1,180 @@
+"""Collects what can be seen of a container after its end; a source that fails is one line, never the verdict.
+
+The sources are given as callables: each returns its facts, or raises `NotObservable` with the reason.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from runward import ports
+from runward.core import container_facts, container_verdicts, containers, durations, failures
+
+WINDOW_BEFORE_S, WINDOW_AFTER_S = 60.0, 30.0
+"""The kernel's and the daemon's lines are shown from so long before an end until so long after it."""
+
+
+_T = TypeVar("_T")
+
+
+class NotObservable(Exception):
+    """A source cannot be asked here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelView:
+    """What the kernel said."""
+
+    around: Sequence[tuple[float | None, str]] = ()
+    """Lines of the window: instant and text."""
+    oom_records: Sequence[containers.OomRecord] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """The end of the container's output, and what it says by itself."""
+
+    tail: bytes = b""
+    diagnosis: failures.Diagnosis | None = None
+    lines_asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where facts come from. Each raises NotObservable or ContactLost when it has none."""
+
+    events: Callable[[containers.Container], Sequence[containers.ContainerEvent]]
+    log: Callable[[containers.Container], LogView]
+    kernel: Callable[[float, float], KernelView]
+    daemon: Callable[[float, float], Sequence[str]]
+    oom_counter: Callable[[containers.Container], int | None]
+    engine_start: Callable[[], float | None]
+    resources: Callable[[], Sequence[tuple[str, str]]]
+    """Rows of name and value: memory, disk, GPUs as they are now."""
+    now: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class PostMortem:
+    """One container with everything that is shown about it."""
+
+    container: containers.Container
+    diagnosis: failures.Diagnosis
+    window: tuple[float, float]
+    events: Sequence[containers.ContainerEvent] = ()
+    kernel: KernelView = KernelView()
+    daemon: Sequence[str] = ()
+    log: LogView = LogView()
+    resources: Sequence[tuple[str, str]] = ()
+    blind: Sequence[str] = ()
+    """`what: why` of each source that could not be asked."""
+    asked_at: float = 0.0
+
+
+@dataclass
+class _Asking:
+    """Remembers which sources had no answer."""
+
+    blind: list[str] = field(default_factory=list)
+
+    def ask(self, what: str, question: Callable[[], _T], otherwise: _T) -> _T:
+        try:
+            return question()
+        except (NotObservable, ports.ContactLost) as why:
+            self.blind.append(f"{what}: {why}")
+            return otherwise
+
+
+def examine(seen: containers.Container, sources: Sources) -> PostMortem:
+    """The post-mortem of one container. Never raises for what cannot be seen."""
+    asking, now = _Asking(), sources.now()
+    end = seen.finished_at if seen.finished_at is not None else now
+    window = (end - WINDOW_BEFORE_S, min(now, end + WINDOW_AFTER_S))
+    events: Sequence[containers.ContainerEvent] = asking.ask(
+        "Docker events", lambda: sources.events(seen), ()
+    )
+    kernel = asking.ask("kernel log", lambda: sources.kernel(*window), KernelView())
+    daemon: Sequence[str] = asking.ask("daemon log", lambda: sources.daemon(*window), ())
+    log = asking.ask("container log", lambda: sources.log(seen), LogView())
+    counter = asking.ask("cgroup counter", lambda: sources.oom_counter(seen), None)
+    started = asking.ask("engine start", sources.engine_start, None)
+    resources: Sequence[tuple[str, str]] = asking.ask("resources", sources.resources, ())
+    facts = container_facts.Facts(
+        container=seen,
+        now=now,
+        events=events,
+        oom_records=kernel.oom_records,
+        segfaults=[text for _, text in kernel.around if "segfault" in text] if seen.exit_code == 139 else (),
+        oom_counter=counter,
+        log=log.diagnosis,
+        engine_started_at=started,
+        blind=asking.blind,
+    )
+    return PostMortem(
+        seen,
+        container_verdicts.judge(facts),
+        window,
+        events,
+        kernel,
+        daemon,
+        log,
+        resources,
+        asking.blind,
+        now,
+    )
+
+
+def dead_since(seen: Iterable[containers.Container], since: float) -> list[containers.Container]:
+    """Those that ended with an error, or could not be started, after an instant; the newest first."""
+    chosen = [
+        one
+        for one in seen
+        if not one.alive
+        and (one.exit_code not in {0, None} or one.error)
+        and (one.finished_at or one.created_at or 0.0) >= since
+    ]
+    return sorted(chosen, key=lambda one: one.finished_at or one.created_at or 0.0, reverse=True)
+
+
+def to_json(report: PostMortem) -> dict[str, object]:
+    """The answer of `diagnose --json`, with what is known of the container under `container`."""
+    seen = report.container
+    return {
+        **report.diagnosis.to_json(f"docker:{seen.name}"),
+        "container": {
+            "id": seen.id,
+            "name": seen.name,
+            "image": seen.image,
+            "command": list(seen.command),
+            "status": seen.status,
+            "exit_code": seen.exit_code,
+            "error": seen.error,
+            "oom_killed": seen.oom_flag,
+            "health": seen.health,
+            "created_at": durations.iso(seen.created_at),
+            "started_at": durations.iso(seen.started_at),
+            "finished_at": durations.iso(seen.finished_at),
+            "restarts": seen.restarts,
+            "restart_policy": seen.restart_policy,
+            "log_driver": seen.log_driver,
+            "limits": _limits(seen.limits),
+        },
+        "window": {"from": durations.iso(report.window[0]), "until": durations.iso(report.window[1])},
+        "events": [{"at": durations.iso(one.at), "event": one.describe()} for one in report.events],
+        "kernel": [{"at": durations.iso(at), "text": text} for at, text in report.kernel.around],
+        "daemon": list(report.daemon),
+        "log_tail": report.log.tail.decode("utf-8", "replace").splitlines()[-50:],
+        "resources": dict(report.resources),
+        "not_observable": list(report.blind),
+    }
+
+
+def _limits(limits: containers.Limits) -> dict[str, object]:
+    return {
+        "memory": limits.memory or None,
+        "memory_swap": limits.memory_swap or None,
+        "cpus": limits.cpus or None,
+        "pids": limits.pids or None,
+        "shm": limits.shm,
+        "gpus": limits.gpus or None,
+    }

@@ -1,0 +1,177 @@
+"""A snapshot of the box as text: for people, in the classic sections, as one row of a table."""
+
+import time
+from collections.abc import Iterator, Sequence
+
+from runward.core import box, durations
+
+_size = durations.format_size
+
+
+def plain(one: box.Snapshot) -> str:
+    """For people: one block, empty parts left out."""
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.at))
+    head = f"== {stamp} {one.host}" + (f" run {one.run}" if one.run else "")
+    lines = [head, *_host(one), *_rows(one), *(f"not observable: {why}" for why in one.blind)]
+    return "\n".join(lines) + "\n\n"
+
+
+def _host(one: box.Snapshot) -> Iterator[str]:
+    if one.memory:
+        memory = one.memory
+        yield (
+            f"memory   {_size(memory.used)} of {_size(memory.total)} ({memory.percent} %), "
+            f"swap {_size(memory.swap_used)} of {_size(memory.swap_total)}"
+        )
+    load = " ".join(f"{value:.2f}" for value in one.load or ())
+    cpu = "first look" if one.cpu is None else f"{one.cpu:.1f} % of {one.cores} cores"
+    yield f"cpu      {cpu}, load {load}"
+    if one.pressures:
+        shares = [
+            f"{p.resource} {p.some:.1f}/{'-' if p.full is None else f'{p.full:.1f}'}" for p in one.pressures
+        ]
+        yield f"pressure {', '.join(shares)}  (percent of 10 s that some/all tasks waited)"
+    if one.oom_new:
+        yield f"OOM      {one.oom_new} new kills for memory"
+        yield from (f"         {line}" for line in one.oom_lines)
+
+
+def _rows(one: box.Snapshot) -> Iterator[str]:
+    for process in one.processes:
+        yield f"process  {process.pid:>7} {process.cpu:>6.1f} % {_size(process.rss):>10}  {process.name}"
+    for gpu in one.gpus:
+        yield (
+            f"gpu      {gpu.index} {gpu.name}: {_number(gpu.util)} %, memory {_number(gpu.mem_used_mib)} of "
+            f"{_number(gpu.mem_total_mib)} MiB, {_number(gpu.temp_c)} C"
+        )
+    for use in one.containers:
+        memory = "?" if use.memory is None else _size(use.memory)
+        yield f"docker   {use.name}: cpu {_number(use.cpu)} %, memory {memory}, {use.status}"
+    for disk in one.disks:
+        yield (
+            f"disk     {disk.path}: {disk.percent} % used, {_size(disk.free)} free, "
+            f"inodes {disk.inode_percent} % used"
+        )
+    yield from (f"daemon   {line}" for line in one.daemon_errors)
+
+
+def _number(value: float | None) -> str:
+    return "N/A" if value is None else f"{value:g}"
+
+
+def classic(one: box.Snapshot) -> str:
+    """The section texts of the shell monitor that many runners know, each line with its time."""
+    stamp = time.strftime("[%Y-%m-%d %H:%M:%S]", time.localtime(one.at))
+    return "".join(f"{stamp} {line}".rstrip() + "\n" for line in _classic_lines(one)) + "\n"
+
+
+def _classic_lines(one: box.Snapshot) -> Iterator[str]:
+    yield "===== Monitoring Snapshot ====="
+    yield "--- System Memory ---"
+    yield from memory_table(one)
+    yield "--- CPU Usage (top 5 processes) ---"
+    yield from (
+        f"{p.pid:>7} {p.cpu:>5.1f} {_size(p.rss):>10} {p.cmdline or p.name}" for p in one.processes[:5]
+    )
+    yield "--- GPU Status ---"
+    yield from (f"GPU: {', '.join(_cells(gpu))}" for gpu in one.gpus)
+    yield "--- Docker Containers ---"
+    yield from _table(
+        [
+            ("ID", "Image", "Status", "Names"),
+            *((u.id[:12], u.image, u.status, u.name) for u in one.containers),
+        ]
+    )
+    yield "--- Docker Resource Usage ---"
+    yield from _table([_USAGE_HEAD, *(_usage(use) for use in one.containers)])
+    yield "--- Disk Space ---"
+    yield from disk_table(one)
+    yield "--- Recent Docker Errors (last 1 min) ---"
+    unseen = any(why.startswith("daemon log") for why in one.blind)
+    yield from one.daemon_errors or (() if unseen else ("No Docker errors found",))
+    if one.oom_new:
+        yield f"⚠️  WARNING: OOM KILLER DETECTED! {one.oom_new} new kills"
+        yield "Recent OOM events:"
+        yield from one.oom_lines
+    yield from (f"not observable: {why}" for why in one.blind)
+    yield "===== End Snapshot ====="
+
+
+_USAGE_HEAD = ("Container", "CPUPerc", "MemUsage", "MemPerc", "NetIO", "BlockIO")
+
+
+def _usage(use: box.ContainerUse) -> tuple[str, ...]:
+    memory, limit = use.memory, use.memory_limit
+    share = "N/A" if not memory or not limit else f"{100 * memory / limit:.2f}%"
+    return (
+        use.name,
+        "N/A" if use.cpu is None else f"{use.cpu:.2f}%",
+        "N/A" if memory is None else f"{_size(memory)} / {_size(limit or 0)}",
+        share,
+        f"{_size(use.net_in)} / {_size(use.net_out)}",
+        f"{_size(use.disk_read)} / {_size(use.disk_written)}",
+    )
+
+
+def memory_table(one: box.Snapshot) -> Sequence[str]:
+    """Total, used, free and available, each under its own heading."""
+    if one.memory is None:
+        return ("N/A",)
+    memory = one.memory
+    rows = [
+        ("", "total", "used", "free", "available"),
+        (
+            "Mem:",
+            _size(memory.total),
+            _size(memory.used),
+            _size(memory.total - memory.used),
+            _size(memory.available),
+        ),
+        (
+            "Swap:",
+            _size(memory.swap_total),
+            _size(memory.swap_used),
+            _size(memory.swap_total - memory.swap_used),
+            "",
+        ),
+    ]
+    return _table(rows)
+
+
+def disk_table(one: box.Snapshot) -> Sequence[str]:
+    """The columns of df, with the inodes."""
+    head = ("Mounted on", "Size", "Used", "Avail", "Use%", "IUse%")
+    rows = [
+        (d.path, _size(d.total), _size(d.used), _size(d.free), f"{d.percent}%", f"{d.inode_percent}%")
+        for d in one.disks
+    ]
+    return _table([head, *rows])
+
+
+def _cells(gpu: box.Gpu) -> Sequence[str]:
+    numbers = (gpu.util, gpu.mem_util, gpu.mem_used_mib, gpu.mem_total_mib, gpu.temp_c)
+    return (str(gpu.index), gpu.name, *(_number(value) for value in numbers))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+TSV_HEAD = (
+    "timestamp", "cgroup_gb", "cpu_pct", "main_pid", "main_rss_gb", "main_threads", "main_fds", "n_python",
+    "total_python_rss_gb", "wandb_pid", "wandb_rss_gb", "gpu_util_pct", "gpu_mem_mb",
+)  # fmt: skip
+
+
+def tsv(at: float, values: Sequence[object]) -> str:
+    """One row of the memory table: the values after the time stamp; what is not known stays empty."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+    cells = [
+        "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+        for value in values
+    ]
+    return "\t".join([stamp, *cells]) + "\n"

@@ -1,0 +1,164 @@
+"""Puts a look at this machine together from the probes, and remembers what the next look needs."""
+
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runward import ports
+from runward.core import box, durations
+from runward.probes import cgroups, engine_log, gpu_table, host, kernel_log
+from runward.runners import local
+
+
+@dataclass(frozen=True, slots=True)
+class What:
+    """What a look contains beside the machine itself."""
+
+    disks: tuple[str, ...] = ("/",)
+    gpus: bool = True
+    containers: bool = True
+    daemon_errors: bool = True
+    processes: int = 5
+    run: str | None = None
+
+
+@dataclass
+class Looker:
+    """Takes snapshots."""
+
+    what: What = field(default_factory=What)
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def __post_init__(self) -> None:
+        self._host = host.Host()
+        self._groups = cgroups.Cgroups()
+        self._runner = local.Local()
+        self._kills: int | None = self._groups.whole_host_kills()
+        self._cpu_ns: dict[str, int] = {}
+        self._cpu_at: float | None = None
+        self._at = time.time()
+        self._docker: object | None = None
+        self._data_root: str | None = None
+        self._no_gpu_until = 0.0
+
+    def look(self) -> box.Snapshot:
+        """One snapshot. Never raises for what cannot be seen."""
+        now = time.time()
+        blind: list[str] = []
+        containers = self._containers(blind) if self.what.containers else ()
+        gpus = self._gpus(blind) if self.what.gpus else ()
+        paths = (*self.what.disks, *((self._data_root,) if self._data_root else ()))
+        disks, unseen = host.disks(paths)
+        kills, new, lines = self._oom(blind)
+        errors = self._daemon_errors(now, blind) if self.what.daemon_errors and self.what.containers else ()
+        self._at = now
+        return box.Snapshot(
+            at=now,
+            host=socket.gethostname(),
+            memory=self._host.memory(),
+            cpu=self._host.cpu(),
+            load=self._host.load(),
+            cores=os.cpu_count() or 0,
+            pressures=self._host.pressures(),
+            processes=self._host.busiest(self.what.processes, now) if self.what.processes else (),
+            gpus=gpus,
+            containers=containers,
+            disks=disks,
+            oom_total=kills,
+            oom_new=new,
+            oom_lines=lines,
+            daemon_errors=errors,
+            blind=(*blind, *unseen),
+            run=self.what.run,
+        )
+
+    def _containers(self, blind: list[str]) -> tuple[box.ContainerUse, ...]:
+        from runward.backends.docker import client, usage
+        from runward.wiring import docker
+
+        try:
+            if not isinstance(self._docker, docker.Docker):
+                self._docker = docker.Docker(self.env)
+            found = usage.read(self._docker.engine)
+            if self._data_root is None:
+                self._data_root = self._docker.data_root() if self._docker.place.local else ""
+        except (ports.ContactLost, client.EngineError) as error:
+            blind.append(f"containers: {error}")
+            return ()
+        at = time.monotonic()
+        seconds = at - self._cpu_at if self._cpu_at is not None else 0.0
+        found = box.with_cpu(found, self._cpu_ns, seconds)
+        self._cpu_ns = {one.id: one.cpu_ns for one in found if one.cpu_ns is not None}
+        self._cpu_at = at
+        return found
+
+    def _gpus(self, blind: list[str]) -> tuple[box.Gpu, ...]:
+        if time.monotonic() < self._no_gpu_until:
+            blind.append("GPUs: nvidia-smi is not installed")
+            return ()
+        found, why = gpu_table.read(self._runner)
+        if why:
+            blind.append(f"GPUs: {why}")
+            # A tool that is not there does not come in the next seconds: no need to search for it at each look.
+            self._no_gpu_until = time.monotonic() + (600.0 if "not installed" in why else 0.0)
+        return found
+
+    def _oom(self, blind: list[str]) -> tuple[int | None, int, tuple[str, ...]]:
+        """The kernel is asked for its words only when its counter says that there are new ones."""
+        kills = self._groups.whole_host_kills()
+        if kills is None:
+            blind.append("kills for memory: /proc/vmstat has no counter oom_kill")
+            return None, 0, ()
+        new = max(0, kills - self._kills) if self._kills is not None else 0
+        self._kills = kills
+        if not new:
+            return kills, 0, ()
+        log = kernel_log.read(self._runner)
+        if log.blind:
+            blind.append(f"kernel log: {log.blind}")
+        lines = tuple(line.text for line in log.lines if "killed process" in line.text.lower())
+        return kills, new, lines[-5:]
+
+    def _daemon_errors(self, now: float, blind: list[str]) -> tuple[str, ...]:
+        found = engine_log.read(self._runner, min(self._at, now - 60), now, errors_only=True)
+        if found.blind:
+            blind.append(f"daemon log: {found.blind}")
+        return found.lines[-10:]
+
+
+def resource_rows(paths: Sequence[str], runner: ports.Runner) -> Sequence[tuple[str, str]]:
+    """Memory, disks and GPUs as they are now, as rows of a report."""
+    rows = []
+    memory = host.Host().memory()
+    if memory is not None:
+        rows.append(
+            (
+                "memory",
+                f"{_size(memory.used)} of {_size(memory.total)} used, {_size(memory.available)} available",
+            )
+        )
+        if memory.swap_total:
+            rows.append(("swap", f"{_size(memory.swap_used)} of {_size(memory.swap_total)} used"))
+    found, unseen = host.disks(("/", *paths))
+    rows += [
+        (
+            f"disk {disk.path}",
+            f"{disk.percent} % used, {_size(disk.free)} free, inodes {disk.inode_percent} % used",
+        )
+        for disk in found
+    ]
+    rows += [(what, f"not observable: {why}") for what, _, why in (one.partition(": ") for one in unseen)]
+    gpus, why = gpu_table.read(runner, deadline_s=5.0)
+    rows += [
+        (f"GPU {gpu.index}", f"{gpu.mem_used_mib or 0:.0f} of {gpu.mem_total_mib or 0:.0f} MiB")
+        for gpu in gpus
+    ]
+    if why:
+        rows.append(("GPUs", f"not observable: {why}"))
+    return rows
+
+
+def _size(count: int) -> str:
+    return durations.format_size(count)

@@ -1,0 +1,94 @@
+"""`diagnose docker:...`: one container or all that died, as text, JSON, classic sections, and saved files."""
+
+import html
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runward.app import container_post_mortem as post_mortem
+from runward.core import errors
+from runward.ui import classic_container, text_container
+from runward.wiring import docker
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for."""
+
+    target: str
+    """NAME, ID or `latest`, without `docker:`."""
+    all_dead: bool = False
+    since_s: float = 3600.0
+    form: str = "text"
+    """`text`, `json`, `classic`."""
+    save: str | None = None
+    """Folder for `diagnosis-<name>-<time>.{txt,html,json}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes to stdout, what to stderr, and the reports themselves."""
+
+    out: str
+    said: tuple[str, ...]
+    reports: tuple[post_mortem.PostMortem, ...]
+
+
+def answer(asked: Asked) -> Answer:
+    """Examine and render. Raises NotFound, Unreachable, UsageError."""
+    engine = docker.Docker()
+    try:
+        if asked.all_dead:
+            seen = engine.dead_since(time.time() - asked.since_s)
+        else:
+            seen = [engine.named(asked.target)]
+        reports = tuple(engine.examine(one) for one in seen)
+    finally:
+        engine.close()
+    said = [path for report in reports for path in (_save(report, asked.save) if asked.save else ())]
+    if not reports:
+        said.append(f"no container ended with an error in the last {asked.since_s:.0f} s")
+    return Answer(_render(reports, asked), tuple(said), reports)
+
+
+def _render(reports: Sequence[post_mortem.PostMortem], asked: Asked) -> str:
+    values = [post_mortem.to_json(report) for report in reports]
+    if asked.form == "json":
+        whole: object = {"schema_version": 1, "containers": values} if asked.all_dead else values[0]
+        return json.dumps(whole, indent=2) + "\n"
+    render = classic_container.render if asked.form == "classic" else text_container.render
+    return "\n".join(render(value) for value in values)
+
+
+def _save(report: post_mortem.PostMortem, folder: str) -> list[str]:
+    """The three files, and the summary of a CI job where there is one."""
+    value = post_mortem.to_json(report)
+    text = text_container.render(value)
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(report.asked_at))
+    stem = os.path.join(folder, f"diagnosis-{report.container.name}-{stamp}")
+    title = html.escape(f"{report.container.name}: {report.diagnosis.verdict.cause}")
+    page = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        "<style>body{font:14px/1.5 monospace;margin:2em;max-width:120ch}pre{white-space:pre-wrap}</style>"
+        f"<h1>{title}</h1><pre>{html.escape(text)}</pre></html>\n"
+    )
+    written = []
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for ending, content in (
+            (".txt", text),
+            (".html", page),
+            (".json", json.dumps(value, indent=2) + "\n"),
+        ):
+            with open(stem + ending, "w", encoding="utf-8") as file:
+                file.write(content)
+            written.append(stem + ending)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(f"### {report.container.name}: {report.diagnosis.verdict.cause}\n\n")
+                file.write("".join(f"    {line}\n" for line in text.splitlines()))
+    except OSError as error:
+        raise errors.UsageError(errors.Problem(f"cannot save: {error.strerror}", where=stem)) from error
+    return written

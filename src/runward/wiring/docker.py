@@ -1,0 +1,140 @@
+"""Puts the Docker parts together: the engine of this environment, its backend, and the post-mortem."""
+
+import importlib
+import importlib.util
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from runward import ports
+from runward.app import container_post_mortem as post_mortem
+from runward.backends.docker import backend, client, endpoints, output
+from runward.core import containers, errors, failures
+from runward.probes import cgroups, engine_log, kernel_log, peer_process
+from runward.runners import local
+from runward.wiring import clock
+
+_T = TypeVar("_T")
+_TAIL_LINES, _TAIL_BYTES = 5000, 4 << 20
+
+
+class Docker:
+    """One engine and all that is known about its host."""
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self.place = endpoints.locate(os.environ if env is None else env)
+        self.engine = client.Engine(
+            lambda timeout_s: endpoints.connect(self.place, timeout_s), str(self.place)
+        )
+        self._groups = cgroups.Cgroups()
+        host: backend.HostWitness = self._groups if self.place.local else backend.Blind()
+        self.backend = backend.DockerBackend(self.engine, host, clock.SystemClock())
+        self._runner = local.Local()
+
+    def named(self, target: str) -> containers.Container:
+        """The container of `NAME`, `ID` or `latest`. Raises NotFound with the nearest name, Unreachable."""
+        if target == "latest":
+            listed = self.backend.list_all()
+            if not listed:
+                raise errors.NotFound(errors.Problem("no container at all", where=str(self.place)))
+            target = str(listed[0]["Id"])
+        seen = self.backend.inspect(target)
+        if seen is not None:
+            return seen
+        names = [str(name).lstrip("/") for raw in self.backend.list_all() for name in raw.get("Names") or ()]
+        raise errors.NotFound(
+            errors.Problem(
+                f"no container {target!r}",
+                where=str(self.place),
+                nearest=errors.nearest(target, names),
+                next_step="See docker ps -a.",
+            )
+        )
+
+    def dead_since(self, since: float) -> list[containers.Container]:
+        """Those that ended badly after an instant. Raises Unreachable."""
+        states = ("exited", "dead", "created")
+        listed = [str(raw["Id"]) for raw in self.backend.list_all() if raw.get("State") in states]
+        found = (self.backend.inspect(container) for container in listed)
+        return post_mortem.dead_since((one for one in found if one is not None), since)
+
+    def examine(self, seen: containers.Container) -> post_mortem.PostMortem:
+        """The post-mortem of one container."""
+        return post_mortem.examine(seen, self._sources())
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self.engine.close()
+
+    # -- sources ------------------------------------------------------------------------------------------
+
+    def _sources(self) -> post_mortem.Sources:
+        return post_mortem.Sources(
+            events=lambda seen: self.backend.events_of(seen.id, (seen.created_at or 0.0) - 1),
+            log=self._log,
+            kernel=lambda begin, end: self._here(lambda: self._kernel(begin, end)),
+            daemon=lambda begin, end: self._here(lambda: self._daemon(begin, end)),
+            oom_counter=self._oom_counter,
+            engine_start=lambda: peer_process.started_at(self.place.address) if self.place.local else None,
+            resources=lambda: self._here(self._resources),
+            now=time.time,
+        )
+
+    def _here(self, question: Callable[[], _T]) -> _T:
+        if not self.place.local:
+            raise post_mortem.NotObservable(f"the engine {self.place} is on another machine")
+        return question()
+
+    def _kernel(self, begin: float, end: float) -> post_mortem.KernelView:
+        log = kernel_log.read(self._runner)
+        if log.blind:
+            raise post_mortem.NotObservable(log.blind)
+        around = [(line.at, line.text) for line in kernel_log.around(log, begin, end)]
+        return post_mortem.KernelView(around, kernel_log.oom_records(log))
+
+    def _daemon(self, begin: float, end: float) -> Sequence[str]:
+        found = engine_log.read(self._runner, begin, end)
+        if found.blind:
+            raise post_mortem.NotObservable(found.blind)
+        return found.lines
+
+    def _oom_counter(self, seen: containers.Container) -> int | None:
+        return self._groups.oom_kills(seen.id, seen.pid) if self.place.local and seen.pid else None
+
+    def _log(self, seen: containers.Container) -> post_mortem.LogView:
+        try:
+            tail = output.tail(self.engine, seen.id, _TAIL_LINES, _TAIL_BYTES, tty=seen.tty)
+        except client.EngineError as error:
+            raise post_mortem.NotObservable(
+                f"{error.message} (log driver {seen.log_driver}); logs that stay: runward setup docker-logging"
+            ) from error
+        return post_mortem.LogView(tail, log_verdict(tail, seen), _TAIL_LINES)
+
+    def _resources(self) -> Sequence[tuple[str, str]]:
+        from runward.wiring import box
+
+        return box.resource_rows((self.data_root(),), self._runner)
+
+    def data_root(self) -> str:
+        """Where the engine keeps its data. Raises Unreachable."""
+        try:
+            info = self.engine.json(client.Request("GET", "/info"))
+        except client.EngineError:
+            return "/var/lib/docker"
+        return str(info.get("DockerRootDir") or "/var/lib/docker")
+
+
+def log_verdict(tail: bytes, seen: containers.Container) -> failures.Diagnosis | None:
+    """What the end of a container's log says by itself; None for an empty one."""
+    if not tail.strip() or importlib.util.find_spec("runward.wiring.diagnose") is None:
+        return None
+    wired, diagnose, context, signals = (
+        importlib.import_module(f"runward.{name}")
+        for name in ("wiring.diagnose", "app.diagnose", "core.context", "core.signals")
+    )
+    year = time.gmtime(seen.finished_at or time.time()).tm_year
+    source = signals.Source(f"docker:{seen.name}", None, None, year)
+    log = diagnose.Log(source, [ports.Chunk(0, tail)])
+    found: failures.Diagnosis = diagnose.judge(wired.engine(), [log], context.Context())
+    return found

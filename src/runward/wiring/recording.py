@@ -1,0 +1,154 @@
+"""Puts `record` together: looks, files in their forms, and the end by a signal."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from runward.app import record
+from runward.core import box as values
+from runward.core import durations, errors
+from runward.probes import training_memory
+from runward.store import record_files
+from runward.ui import text_box
+from runward.wiring import box, clock
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `runward record` was asked."""
+
+    folder: str
+    plan: record.Plan
+    what: box.What
+    form: str = "text"
+    """`text`, `classic` or `tsv`."""
+    rotate: int = 50_000_000
+    keep: int = 5
+    compress: bool = True
+    echo: Callable[[str], None] | None = None
+    main: str = "src.train"
+
+
+def run(options: Options, said: Callable[[str], None]) -> int:
+    """Record until SIGINT, SIGTERM or the count; returns the number of snapshots."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    stem = os.path.join(options.folder, f"runner-{socket.gethostname()}-{stamp}")
+    looker = box.Looker(options.what)
+    form, ending = _form(options)
+    text = _open(options, stem + ending)
+    files: list[tuple[record_files.RotatingFile, Callable[[Any], str]]] = [(text, form)]
+    if options.form != "tsv":
+        files.append((_open(options, stem + ".jsonl"), _json))
+    elif not options.plan.count or options.plan.count > 0:
+        text.write("\t".join(text_box.TSV_HEAD) + "\n")
+    said(f"recording to {stem}{ending}" + ("" if options.form == "tsv" else " and .jsonl"))
+    over = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    sink = _Echoing(record_files.RecordFiles(files), form, options.echo)
+    try:
+        return record.record(options.plan, looker.look, sink, clock.SystemClock(), over.wait)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sink.files.close()
+
+
+@dataclass
+class _Echoing:
+    files: record_files.RecordFiles
+    form: Callable[[values.Snapshot], str]
+    echo: Callable[[str], None] | None
+
+    def write(self, snapshot: values.Snapshot) -> None:
+        self.files.write(snapshot)
+        if self.echo is not None:
+            self.echo(self.form(snapshot))
+
+
+def _open(options: Options, path: str) -> record_files.RotatingFile:
+    try:
+        return record_files.RotatingFile(path, options.rotate, options.keep, compress=options.compress)
+    except OSError as error:
+        raise errors.UsageError(errors.Problem(f"cannot write: {error.strerror}", where=path)) from error
+
+
+def _json(snapshot: values.Snapshot) -> str:
+    return json.dumps(snapshot.to_json(), separators=(",", ":")) + "\n"
+
+
+def _form(options: Options) -> tuple[Callable[[values.Snapshot], str], str]:
+    match options.form:
+        case "classic":
+            return text_box.classic, ".log"
+        case "tsv":
+            return lambda snapshot: _row(snapshot, options.main), ".tsv"
+        case _:
+            return text_box.plain, ".log"
+
+
+def _row(snapshot: values.Snapshot, main: str) -> str:
+    row = training_memory.read(main)
+    gpu = snapshot.gpus[0] if snapshot.gpus else None
+    return text_box.tsv(
+        snapshot.at,
+        (
+            *(row.cgroup_gb, snapshot.cpu, row.main_pid, row.main_rss_gb, row.main_threads, row.main_fds),
+            *(row.pythons, row.pythons_rss_gb, row.tracker_pid, row.tracker_rss_gb),
+            *(gpu.util if gpu else None, gpu.mem_used_mib if gpu else None),
+        ),
+    )
+
+
+def show(path: str, instant: str) -> tuple[values.Snapshot, float]:
+    """What was going on then: the newest snapshot not after it, and its distance in seconds (negative: after it).
+
+    Raises UsageError, NotFound.
+    """
+    try:
+        found = list(record_files.lines(path))
+    except OSError as error:
+        raise errors.NotFound(errors.Problem(error.strerror or str(error), where=path)) from error
+    if not found:
+        raise errors.UsageError(
+            errors.Problem("no snapshot in it: name the .jsonl file of a record", where=path)
+        )
+    wanted = _instant(instant, found[-1]["epoch"])
+    answer = record_files.at(path, wanted)
+    assert answer is not None  # noqa: S101 -- it has lines, as was seen above
+    return values.from_json(answer[0]), answer[1]
+
+
+def _instant(text: str, last: float) -> float:
+    """An ISO time, or a time of day: its last occurrence before the record's end."""
+    from datetime import datetime
+
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        parsed = None
+    if parsed is not None and len(text) > 8:
+        return parsed.timestamp()
+    for form in ("%H:%M:%S", "%H:%M"):
+        try:
+            clock_time = time.strptime(text, form)
+        except ValueError:
+            continue
+        day = time.localtime(last)
+        found = time.mktime((*day[:3], clock_time.tm_hour, clock_time.tm_min, clock_time.tm_sec, 0, 0, -1))
+        return found if found <= last + 60 else found - 86400
+    try:
+        return last - durations.parse_duration(text.removesuffix("ago").strip())
+    except ValueError:
+        raise errors.UsageError(
+            errors.Problem(
+                f"{text!r} is no time", where="--at", next_step="Write 03:12, 2026-01-31T03:12 or 10m."
+            )
+        ) from None

@@ -1,0 +1,39 @@
+"""Counters of cgroups of both versions, from trees made as the kernel makes them."""
+
+import pytest
+
+from runward.probes import cgroups
+
+ID = "c" * 64
+V1 = (f"memory/docker/{ID}", "memory.oom_control", f"4:memory:/docker/{ID}\n0::/docker/{ID}\n")
+V2 = (f"system.slice/docker-{ID}.scope", "memory.events", f"0::/system.slice/docker-{ID}.scope\n")
+PODMAN = (f"machine.slice/libpod-{ID}.scope", "memory.events", f"0::/machine.slice/libpod-{ID}.scope\n")
+TEXT = {
+    "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+    "memory.events": "low 0\nhigh 0\nmax 12\noom 4\noom_kill 3\noom_group_kill 0\n",
+}
+
+
+@pytest.fixture(params=[V1, V2, PODMAN], ids=["v1", "v2 systemd", "podman"])
+def tree(request, tmp_path):
+    folder, name, proc = request.param
+    there = tmp_path / "cgroup" / folder
+    there.mkdir(parents=True)
+    (there / name).write_text(TEXT[name])
+    (there / "cgroup.procs").write_text("10\n11\n")
+    (tmp_path / "proc" / "10").mkdir(parents=True)
+    (tmp_path / "proc" / "10" / "cgroup").write_text(proc)
+    (tmp_path / "proc" / "vmstat").write_text("nr_free_pages 1\noom_kill 9\n")
+    return cgroups.Cgroups(str(tmp_path / "cgroup"), str(tmp_path / "proc"))
+
+
+def test_kills_are_counted_by_pid_and_by_name(tree) -> None:
+    assert tree.oom_kills(ID, 10) == 3
+    assert tree.oom_kills(ID, 0) == 3
+    assert tree.processes(ID) == 2
+    assert tree.whole_host_kills() == 9
+
+
+def test_a_cgroup_that_is_gone_is_not_zero(tree) -> None:
+    assert tree.oom_kills("d" * 64, 10) is None
+    assert tree.processes("d" * 64) is None
