@@ -123,6 +123,14 @@ def pids_group() -> Iterator[Path]:
 
 
 @pytest.fixture
+def freezer_group() -> Iterator[Path]:
+    group = _control_group("freezer")
+    yield group
+    wait_until(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
+    group.rmdir()
+
+
+@pytest.fixture
 def memory_group() -> Iterator[Path]:
     group = _control_group("memory")
     yield group

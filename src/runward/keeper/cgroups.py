@@ -6,11 +6,12 @@ A process may move itself or be moved, so the groups of all of a tree are noted 
 from __future__ import annotations
 
 import os
+import time
 
 from runward.keeper import proc
 
 
-def memory_events_file(pid: int, mounts: bytes | None = None) -> str | None:
+def memory_events_file(pid: int) -> str | None:
     """The file that counts the OOM kills of a process's memory group; None where there is no such group."""
     text = proc.read(f"/proc/{pid}/cgroup") or b""
     unified = None
@@ -18,16 +19,15 @@ def memory_events_file(pid: int, mounts: bytes | None = None) -> str | None:
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if "memory" in controllers.split(","):
-            return _existing("cgroup", "memory", path, "memory.oom_control", mounts)
+            return _existing("cgroup", "memory", path, "memory.oom_control")
         if number == "0":
             unified = path
-    return None if unified is None else _existing("cgroup2", "", unified, "memory.events", mounts)
+    return None if unified is None else _existing("cgroup2", "", unified, "memory.events")
 
 
-def _existing(kind: str, option: str, path: str, name: str, mounts: bytes | None) -> str | None:
-    for line in (
-        mounts if mounts is not None else proc.read("/proc/self/mountinfo", 4 << 20) or b""
-    ).splitlines():
+def _existing(kind: str, option: str, path: str, name: str) -> str | None:
+    mounts = proc.read("/proc/self/mountinfo", 4 << 20) or b""
+    for line in mounts.splitlines():
         fields, _, tail = line.decode("utf-8", "replace").partition(" - ")
         words, ends = fields.split(), tail.split()
         if (
@@ -61,13 +61,28 @@ class Counters:
         self._first: dict[str, int] = {}
         self._last: dict[str, int] = {}
 
-    def note(self, pid: int, mounts: bytes | None = None) -> None:
-        """Take the group of a process in."""
-        file = memory_events_file(pid, mounts)
-        if file is not None and file not in self._first:
-            count = oom_kills(file)
-            if count is not None:
-                self._first[file] = self._last[file] = count
+        self._groups: dict[bytes, str | None] = {}
+        self._began = time.time()
+
+    def note(self, pid: int) -> None:
+        """Take the group of a process in; a process may have been moved since the last look."""
+        text = proc.read(f"/proc/{pid}/cgroup") or b""
+        if text not in self._groups:
+            self._groups[text] = memory_events_file(pid)
+        file = self._groups[text]
+        if file is None or file in self._first:
+            return
+        count = oom_kills(file)
+        if count is not None:
+            self._first[file] = 0 if self._is_younger(file) else count
+            self._last[file] = count
+
+    def _is_younger(self, file: str) -> bool:
+        """Whether the group was made after the attempt began: then its count began at 0."""
+        try:
+            return os.stat(os.path.dirname(file)).st_ctime > self._began
+        except OSError:
+            return False
 
     def restore(self, data: object) -> None:
         """Go on from what `to_json` said before."""

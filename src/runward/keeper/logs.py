@@ -83,6 +83,8 @@ class Bounded:
             if one.packing and one.pack_some():
                 self._save()
                 one.give_back()
+                one.look()
+                one.bound()
                 self._save()
 
     def _is_low(self, now: float, room: int) -> bool:

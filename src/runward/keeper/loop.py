@@ -118,7 +118,6 @@ class Keeper:
                 due = now + TICK_S
                 self._tick(now)
             wait = min(self._next(now), due - now)
-        self.log.finish()
         return 0
 
     def _next(self, now: float) -> float:
@@ -191,6 +190,7 @@ class Keeper:
             self._on_exec()
         if self.terminal is not None:
             self.terminal.drain(self.log)
+        self.counters.note(self.root.pid)
         self.counters.look()
         self.exit = records.exit_record(info, self)
         if self._failure is not None:
@@ -219,6 +219,7 @@ class Keeper:
             return False
         if self.terminal is not None:
             self.terminal.drain(self.log)
+        self.log.finish()
         return self.records.write_gone()
 
 

@@ -55,6 +55,7 @@ class Records:
         self._folder, self._keeper = folder, keeper
         self.exit_written = False
         self._tree: dict[int, dict[str, int | None]] = {}
+        self._counts: dict[str, list[int]] = {}
         self._tree_due = 0.0
         self._end_stamp: tuple[int, int] | None = None
         self._steps: list[dict[str, object]] = []
@@ -144,14 +145,14 @@ class Records:
         found = proc.descendants_by_children(os.getpid())
         found = proc.descendants([os.getpid()]) if found is None else found
         known = {pid: self._tree[pid] for pid in found if self._known(found[pid])}
-        mounts = proc.read("/proc/self/mountinfo", 4 << 20) if len(known) < len(found) else None
         for pid in found:
             if pid not in known:
                 known[pid] = proc.Identity.of(pid).to_json()
-                self._keeper.counters.note(pid, mounts)
+            self._keeper.counters.note(pid)
         self._keeper.counters.look()
-        if known != self._tree:
-            self._tree = known
+        counts = self._keeper.counters.to_json()
+        if known != self._tree or counts != self._counts:
+            self._tree, self._counts = known, counts
             self._save_tree()
         self._tree_due = now + max(0.9, (time.thread_time() - began) * _SHARE)
 

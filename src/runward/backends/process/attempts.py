@@ -116,6 +116,15 @@ def oom_witnesses(attempt: Attempt) -> tuple[job.Witness, ...]:
     return (job.Witness("cgroup", "not_observable", "no memory group with an oom_kill counter"),)
 
 
+def pids(attempt: Attempt) -> frozenset[int]:
+    """Pids that the attempt is known to have had: the command's, and of its tree as last seen."""
+    tree = layout.read_json(os.path.join(attempt.folder, layout.TREE)) or {}
+    listed = tree.get("processes")
+    records = [attempt.start, *(listed if isinstance(listed, list) else [])]
+    found = (one.get("pid") for one in records if one is not None)
+    return frozenset(pid for pid in found if isinstance(pid, int))
+
+
 def _oom(counts: Mapping[str, object], at: float | None) -> list[job.Witness]:
     found = []
     for file, pair in counts.items():

@@ -1,0 +1,123 @@
+"""What the kernel wrote about out-of-memory kills around an attempt's end.
+
+Read from /dev/kmsg, else from the journal; where neither may be read the answer is "not observable" and why.
+"""
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from runward import ports
+from runward.core import job
+
+_KILLED = re.compile(r"[Oo]ut of memory.*Killed process (\d+) \(([^)]*)\)")
+_RECORD_LIMIT = 8192
+_LINES_LIMIT = 20_000
+_SLACK_S = 2.0
+"""The kernel's clock and ours drift apart on a machine that slept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One record of the kernel."""
+
+    at: float
+    """Seconds since the epoch, as well as the kernel's own clock allows."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """An interval of wall time."""
+
+    since: float
+    until: float
+
+    def holds(self, at: float) -> bool:
+        """Whether an instant lies in it, with a little slack."""
+        return self.since - _SLACK_S <= at <= self.until + _SLACK_S
+
+
+class NotObservable(Exception):
+    """The kernel's log cannot be read here; says why."""
+
+
+def lines(window: Window, runner: ports.Runner | None = None, path: str = "/dev/kmsg") -> list[Line]:
+    """The kernel's lines of an interval. Raises NotObservable."""
+    try:
+        return [line for line in _kmsg(path) if window.holds(line.at)]
+    except OSError as error:
+        if runner is None:
+            raise NotObservable(f"{path}: {error.strerror}") from error
+        return _journal(runner, window, f"{path}: {error.strerror}")
+
+
+def _kmsg(path: str) -> list[Line]:
+    began = time.time() - time.monotonic()
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    found: list[Line] = []
+    try:
+        while len(found) < _LINES_LIMIT:
+            try:
+                record = os.read(fd, _RECORD_LIMIT)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # records were overwritten while we read: go on with the oldest left
+                continue
+            if not record:
+                break
+            found += _parse(record, began)
+    finally:
+        os.close(fd)
+    return found
+
+
+def _parse(record: bytes, began: float) -> list[Line]:
+    """`priority,sequence,microseconds,flags;text`, and continuation lines that are of no use here."""
+    head, _, text = record.decode("utf-8", "replace").partition(";")
+    words = head.split(",")
+    if len(words) < 3 or not words[2].isdigit():
+        return []
+    return [Line(began + int(words[2]) / 1e6, text.partition("\n")[0])]
+
+
+def _journal(runner: ports.Runner, window: Window, why: str) -> list[Line]:
+    argv = ("journalctl", "-k", "-q", "--no-pager", "-o", "short-unix", f"--since=@{int(window.since) - 2}")
+    try:
+        done = runner.run(ports.Call(argv, deadline_s=2.0))
+    except ports.ContactLost as error:
+        raise NotObservable(f"{why}; journalctl: {error}") from error
+    if not done.ok or not done.stdout:
+        reason = done.stderr.decode("utf-8", "replace").strip()[:200] or f"exit {done.code}, no kernel lines"
+        raise NotObservable(f"{why}; journalctl: {reason}")
+    found = []
+    for line in done.text.splitlines()[-_LINES_LIMIT:]:
+        at, _, text = line.partition(" ")
+        with contextlib.suppress(ValueError):
+            found.append(Line(float(at), text))
+    return [line for line in found if window.holds(line.at)]
+
+
+def oom_witnesses(
+    pids: Collection[int], window: Window, runner: ports.Runner | None = None, path: str = "/dev/kmsg"
+) -> tuple[job.Witness, ...]:
+    """`oom_kill` for each line that names one of `pids`, `oom_kill_elsewhere` for lines about others.
+
+    `no_oom_kill` when the log could be read and has no such line; `not_observable` with the reason else.
+    """
+    try:
+        found = lines(window, runner, path)
+    except NotObservable as error:
+        return (job.Witness("kernel", "not_observable", str(error)),)
+    witnesses = []
+    for line in found:
+        match = _KILLED.search(line.text)
+        if match:
+            fact = "oom_kill" if int(match[1]) in pids else "oom_kill_elsewhere"
+            witnesses.append(job.Witness("kernel", fact, line.text.strip()[:500], line.at))
+    if any(one.fact == "oom_kill" for one in witnesses):
+        return tuple(one for one in witnesses if one.fact == "oom_kill")
+    return (*witnesses, job.Witness("kernel", "no_oom_kill", f"{len(found)} kernel lines looked at"))
