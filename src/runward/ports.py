@@ -91,6 +91,8 @@ class Chunk:
     data: bytes
     restarted: bool = False
     """The log was truncated, rotated or made anew: `offset` begins again at 0."""
+    bulk: bool = False
+    """Far from the log's end, read after the fact: of lines that repeat, some will do (`Scanner.feed`)."""
 
 
 class LogStream(Protocol):
@@ -240,10 +242,11 @@ class Scanner(Protocol):
         """`pyperscan`, `ahocorasick` or `stdlib`; said in the status."""
         ...
 
-    def feed(self, data: bytes, offset: int) -> Sequence[Hit]:
+    def feed(self, data: bytes, offset: int, *, bulk: bool = False) -> Sequence[Hit]:
         """Hits in the complete lines that `data` finishes, by offset; the partial last line is carried over.
 
-        Bytes that were fed before are passed over. After a gap the scanner begins anew at `offset`.
+        Bytes that were fed before are passed over. After a gap the scanner begins anew at `offset`. Where `bulk`
+        data hold nothing but patterns that were compiled as sparse, only the first and last few hits are given.
         """
         ...
 

@@ -15,8 +15,10 @@ BEFORE, AFTER = 1024, 3072
 """Bytes that a regex sees of a long line before and after its literal's start."""
 SHORT = BEFORE + AFTER
 """A line up to this is seen whole."""
-TRIES = 32
+CROWDED, TRIES = 512, 32
+"""On a line above so many bytes, this many failures of a pattern are enough."""
 
+_Hit = ports.Hit
 _new: Any = tuple.__new__  # half the time of the named tuple's own constructor
 _Bounds = tuple[int, int]
 _Text = bytes | bytearray
@@ -28,27 +30,29 @@ class Finder:
     def __init__(self, compiled: patterns.Compiled) -> None:
         self._stops = compiled.engine.stops
         self._needs, self._lengths = compiled.needs, compiled.lengths
-        self._regex, self._ready, self._slow = compiled.regex, compiled.ready, compiled.slow
+        self._slow, self._regex = compiled.slow, compiled.regex
 
-    def find(  # noqa: C901 -- the hot loop: a call less for each literal is a fifth of the time
-        self, text: _Text, bounds: _Bounds, base: int, own: _Bounds | None = None
+    def find(  # noqa: C901, PLR0912 -- the hot loop: a call less for each literal is a fifth of the time
+        self, raw: _Text, bounds: _Bounds, base: int, own: _Bounds | None = None
     ) -> list[ports.Hit]:
-        """Hits in `text[bounds]`, whole lines of a log in which `text[0]` stands at offset `base`.
+        """Hits in `raw[bounds]`, whole lines of a log in which `raw[0]` stands at offset `base`.
 
         Of `own` only literals that begin in it count: the rest of the text is there to be seen around them.
         """
         start, end = bounds
-        needs, lengths, ready, regex = self._needs, self._lengths, self._ready, self._regex
+        needs, lengths = self._needs, self._lengths
         found: list[ports.Hit] = []
         first, last, line, after = 0, -1, b"", dict[int, int]()
-        for stop, literal in self._stops(text, start, end):
+        stops = self._stops(raw, start, end)
+        text = bytes(raw) if stops else b""
+        for stop, literal in stops:
             at = start + stop - lengths[literal]
             if at > last:
                 first = text.rfind(b"\n", start, at) + 1 or start
                 last = text.find(b"\n", at, end)
                 if last < 0:
                     last = end
-                line = bytes(text[first:last]) if last - first <= SHORT else b""
+                line = text[first:last] if last - first <= SHORT else b""
                 after = {}
             if own and not own[0] <= at < own[1]:
                 continue
@@ -56,25 +60,26 @@ class Finder:
                 self._long(_Long(text, first, last, base, after), at, literal, found)
                 continue
             at -= first
-            for pattern, least, most in needs[literal]:
-                begin = after.get(pattern, 0)
-                if at < begin:
+            for pattern, least, most, look in needs[literal]:
+                begin = after.get(pattern, 0) if after else 0
+                if at - least < begin:
                     continue
-                rx = ready[pattern] or regex(pattern)
                 if least == most:
-                    match = rx.match(line, at - least) if at - least >= begin else None
-                elif most is None or at - most < begin:
-                    match = rx.search(line, begin)
+                    match = look(line, at - least)
+                    if match is None:
+                        if last - first > CROWDED:
+                            _failed(after, pattern, last - first)
+                        continue
                 else:
-                    match = rx.search(line, at - most)
-                if match is None:
-                    _failed(after, pattern, len(line), searched=least != most)
-                    continue
+                    match = look(line, begin if most is None or at - most < begin else at - most)
+                    if match is None:
+                        after[pattern] = last - first
+                        continue
                 begin, stop = match.span()
                 after[pattern] = stop if stop > at else at + 1
-                found.append(_new(ports.Hit, (pattern, base + first + begin, base + first, line, match)))
+                found.append(_new(_Hit, (pattern, base + first + begin, base + first, line, match)))
         if self._slow:
-            self._every_line(text, bounds, base, found)
+            self._every_line(raw, bounds, base, found)
         return found
 
     def _long(self, line: "_Long", at: int, literal: int, found: list[ports.Hit]) -> None:
@@ -84,18 +89,17 @@ class Finder:
             1, first - line.start
         )  # a byte of context shows `^` and `\\b` that no line begins here
         window = bytes(line.text[shift : min(at + AFTER, line.end)])
-        for pattern, least, most in self._needs[literal]:
+        for pattern, least, most, look in self._needs[literal]:
             begin = max(line.after.get(pattern, 0), first)
-            if at < begin:
+            if at - least < begin:
                 continue
-            match = None
             if least != most:
                 begin = begin if most is None else max(begin, at - most)
-                match = self._regex(pattern).search(window, begin - shift)
-            elif at - least >= begin:
-                match = self._regex(pattern).match(window, at - least - shift)
+                match = look(window, begin - shift)
+            else:
+                match = look(window, at - least - shift)
             if match is None:
-                _failed(line.after, pattern, at + AFTER, searched=least != most)
+                _failed(line.after, pattern, at + AFTER, tries=TRIES if least == most else 1)
                 continue
             stop = match.end() + shift
             line.after[pattern] = stop if stop > at else at + 1
@@ -130,11 +134,9 @@ class _Long:
     """Where each pattern may match next; under `~pattern` how often it failed."""
 
 
-def _failed(after: dict[int, int], pattern: int, seen: int, *, searched: bool) -> None:
-    """Nothing found: a search has seen all up to `seen`; a match at one place may be tried again, not for ever."""
-    if not searched:
-        failures = after.get(~pattern, 0) + 1
-        after[~pattern] = failures % TRIES
-        if failures < TRIES:
-            return
-    after[pattern] = seen
+def _failed(after: dict[int, int], pattern: int, seen: int, *, tries: int = TRIES) -> None:
+    """Nothing found: a pattern that fails at place after place is not tried for ever."""
+    failures = after.get(~pattern, 0) + 1
+    after[~pattern] = failures % tries
+    if failures >= tries:
+        after[pattern] = seen

@@ -1,14 +1,15 @@
 """Patterns made ready for a scanner: their literals, an engine for these, and regexes compiled when first needed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from runward.core import errors, literals
 from runward.scan import engines
 
-Need = tuple[int, int, int | None]
-"""A pattern that a literal stands for: index, and the bytes between match start and literal, least and most."""
+Look = Callable[[bytes, int], re.Match[bytes] | None]
+Need = tuple[int, int, int | None, Look]
+"""A pattern that a literal stands for: index; bytes between match start and literal, least and most; how to look."""
 
 
 @dataclass(slots=True)
@@ -20,21 +21,45 @@ class Compiled:
     engine: engines.Engine
     engine_notes: tuple[str, ...]
     """Why no faster engine is used; empty for the fastest."""
-    lengths: tuple[int, ...]
-    """Of each literal."""
-    needs: tuple[tuple[Need, ...], ...]
-    """Of each literal: the patterns that it stands for."""
     slow: tuple[int, ...]
     """Patterns without a literal: tried on every line."""
-    ready: list[re.Pattern[bytes] | None] = field(default_factory=list)
-    """Regexes compiled so far."""
+    sparse: frozenset[int] = frozenset()
+    """See `Options.sparse`."""
+    words: dict[engines.Literal, list[tuple[int, literals.Required]]] = field(default_factory=dict)
+    """Each literal, and the patterns that want it."""
+    lengths: list[int] = field(default_factory=list)
+    """Of each literal."""
+    needs: list[list[Need]] = field(default_factory=list)
+    """Of each literal: the patterns that it stands for. A regex is compiled when it is first looked with."""
+    _regexes: dict[int, re.Pattern[bytes]] = field(default_factory=dict)
 
     def regex(self, pattern: int) -> re.Pattern[bytes]:
-        """The compiled regex of a pattern; compiled at its first hit, which keeps start-up short."""
-        ready = self.ready[pattern]
-        if ready is None:
-            ready = self.ready[pattern] = re.compile(self.sources[pattern], re.MULTILINE)
-        return ready
+        """The compiled regex of a pattern."""
+        found = self._regexes.get(pattern)
+        if found is None:
+            found = self._regexes[pattern] = re.compile(self.sources[pattern], re.MULTILINE)
+        return found
+
+    def __post_init__(self) -> None:
+        """Make a row of `needs` for each literal."""
+        for word, wanting in self.words.items():
+            self.lengths.append(len(word.text))
+            row: list[Need] = []
+            for pattern, need in wanting:
+                row.append((pattern, need.lo, need.hi, self._first_look(row, len(row), pattern)))
+            self.needs.append(row)
+
+    def _first_look(self, row: list[Need], place: int, pattern: int) -> Look:
+        """Compiles the regex, puts its own method in place of this one, and looks: start-up stays short."""
+
+        def look(line: bytes, at: int) -> re.Match[bytes] | None:
+            least, most = row[place][1:3]
+            regex = self.regex(pattern)
+            ready: Look = regex.match if least == most else regex.search
+            row[place] = (pattern, least, most, ready)
+            return ready(line, at)
+
+        return look
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +70,8 @@ class Options:
     """One engine by name instead of the fastest that works."""
     slow_lane: bool = False
     """Take patterns without a literal of 3 bytes too: they are tried on every line (about 5 MB/s each)."""
+    sparse: frozenset[int] = frozenset()
+    """Patterns of lines that repeat, such as progress: of bulk data, the first and last hits will do."""
 
 
 def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
@@ -64,21 +91,26 @@ def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
     sources = tuple(p.encode() if isinstance(p, str) else p for p in patterns)
     if needs is None:
         needs = _checked(sources, labels, chosen)
-    words: dict[engines.Literal, list[Need]] = {}
+    words: dict[engines.Literal, list[tuple[int, literals.Required]]] = {}
     for place, need in enumerate(needs):
-        for text in need.as_bytes() if need else ():
-            assert need is not None  # noqa: S101 -- for the type checker
-            words.setdefault(engines.Literal(text, need.nocase), []).append((place, need.lo, need.hi))
+        if need is not None:
+            for text in need.as_bytes():
+                words.setdefault(engines.Literal(text, need.nocase), []).append((place, need))
     choice = engines.choose(list(words), chosen.engine)
+    slow = tuple(place for place, need in enumerate(needs) if need is None)
+    return Compiled(labels, sources, choice.engine, choice.notes, slow, chosen.sparse, words)
+
+
+def without(compiled: Compiled, left_out: frozenset[int]) -> Compiled:
+    """The same patterns, with the same indices, but for some that are not looked for."""
+    words = {
+        word: kept
+        for word, wanting in compiled.words.items()
+        if (kept := [(place, need) for place, need in wanting if place not in left_out])
+    }
+    choice = engines.choose(list(words), compiled.engine.name)
     return Compiled(
-        names=labels,
-        sources=sources,
-        engine=choice.engine,
-        engine_notes=choice.notes,
-        lengths=tuple(len(word.text) for word in words),
-        needs=tuple(map(tuple, words.values())),
-        slow=tuple(place for place, need in enumerate(needs) if need is None),
-        ready=[None] * len(sources),
+        compiled.names, compiled.sources, choice.engine, choice.notes, compiled.slow, compiled.sparse, words
     )
 
 

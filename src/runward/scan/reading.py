@@ -1,0 +1,192 @@
+"""Whole log files for a post-mortem: plain, packed, UTF-16, sparse, changing while they are read.
+
+Memory is bounded by the block, never by the file. What could not be read, or was left out, is said in `notes`;
+only a path that is no readable file at all is an error.
+"""
+
+import codecs
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator
+
+from runward import ports
+from runward.core import errors
+from runward.scan import packed
+
+BLOCK = 256 << 10
+"""Bytes of a chunk."""
+NEAR_END = 2
+"""So many last chunks are not `bulk`: no line of them may be left out."""
+_UNSIZED = 64 << 20
+"""Bytes taken of a file that says it has none, such as those of /proc."""
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class LogFile:
+    """One file, read once from begin to end."""
+
+    def __init__(self, path: str) -> None:
+        """Raises UsageError and NotFound: see `errors.Problem`. Never waits for a writer."""
+        self.path = path
+        self.notes: list[str] = []
+        """What a reader of the result should know, in the order in which it was met."""
+        self._fd = _opened(path)
+        self._size = os.fstat(self._fd).st_size
+        self._changed = os.fstat(self._fd).st_mtime
+        self._head = os.pread(self._fd, 8, 0)
+
+    @property
+    def changed_at(self) -> float:
+        """When the file was last written, in seconds since the epoch."""
+        return self._changed
+
+    def chunks(self) -> Iterator[ports.Chunk]:
+        """The text, in order; offsets are those of the unpacked text. A gap in them is a hole of the file.
+
+        UTF-16 comes as UTF-8, and offsets are then those of the UTF-8 text. A mark of byte order is left out.
+        """
+        try:
+            kind = packed.kind_of(self._head)
+            text = packed.unpacked(self._fd, kind, self.notes) if kind else self._plain()
+            yield from _marked(self._decoded(text))
+        except OSError as error:
+            self.notes.append(f"reading stopped: {error.strerror or error}")
+        finally:
+            os.close(self._fd)
+
+    def _plain(self) -> Iterator[ports.Chunk]:
+        limit = self._size or _UNSIZED
+        for begin, end in _extents(self._fd, limit) if self._size else [(0, limit)]:
+            at = begin
+            while at < end:
+                data = os.pread(self._fd, min(BLOCK, end - at), at)
+                if not data:
+                    if self._size:
+                        self.notes.append(f"shrank to {at} of {self._size} bytes while it was read")
+                    return
+                yield ports.Chunk(at, data)
+                at += len(data)
+        holes = limit - sum(end - begin for begin, end in _extents(self._fd, limit)) if self._size else 0
+        if holes > BLOCK:
+            self.notes.append(f"{holes} bytes of holes passed over")
+
+    def _decoded(self, chunks: Iterator[ports.Chunk]) -> Iterator[ports.Chunk]:
+        first = next(chunks, None)
+        if first is None:
+            return
+        encoding = _encoding(first.data)
+        if encoding:
+            self.notes.append(f"{encoding.upper()}: offsets are those of the text in UTF-8")
+            yield from _recoded(first, chunks, encoding)
+            return
+        if first.data.startswith(codecs.BOM_UTF8):
+            first = ports.Chunk(first.offset + 3, first.data[3:])
+        yield first
+        yield from chunks
+
+
+def _marked(chunks: Iterator[ports.Chunk]) -> Iterator[ports.Chunk]:
+    """All but the last few as bulk."""
+    held: deque[ports.Chunk] = deque()
+    for chunk in chunks:
+        held.append(chunk)
+        if len(held) > NEAR_END:
+            early = held.popleft()
+            yield ports.Chunk(early.offset, early.data, early.restarted, bulk=True)
+    yield from held
+
+
+def _opened(path: str) -> int:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        raise errors.NotFound(errors.Problem("no such file", path)) from None
+    except PermissionError:
+        raise errors.UsageError(errors.Problem("no permission to read it", path)) from None
+    except OSError as error:
+        raise errors.UsageError(errors.Problem(f"cannot be read: {error.strerror}", path)) from None
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise errors.UsageError(errors.Problem("is a directory", path, next_step="Name the logs in it."))
+    raise errors.UsageError(errors.Problem("is a pipe or a device, not a file", path))
+
+
+def _extents(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    """The parts of a file that hold data, where the file system can say so."""
+    if os.fstat(fd).st_blocks * 512 >= size:
+        yield 0, size
+        return
+    at = 0
+    while at < size:
+        try:
+            begin = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            yield at, size
+            return
+        at = min(size, os.lseek(fd, begin, os.SEEK_HOLE))
+        yield begin, at
+
+
+def _encoding(head: bytes) -> str | None:
+    """UTF-16 by its mark, or by every second byte being zero in a text of some length."""
+    marked = _MARKS.get(head[:2])
+    if marked:
+        return marked
+    sample = head[:256]
+    if len(sample) < 32:
+        return None
+    half = len(sample) // 2
+    for encoding, zeros, others in (
+        ("utf-16-le", sample[1::2], sample[::2]),
+        ("utf-16-be", sample[::2], sample[1::2]),
+    ):
+        if zeros.count(0) > 0.9 * half and not others.count(0):
+            return encoding
+    return None
+
+
+def _recoded(first: ports.Chunk, rest: Iterator[ports.Chunk], encoding: str) -> Iterator[ports.Chunk]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    offset, chunk = 0, first
+    while True:
+        text = decoder.decode(chunk.data)
+        data = (
+            text.removeprefix("\ufeff").encode("utf-8", "replace")
+            if not offset
+            else text.encode("utf-8", "replace")
+        )
+        if data:
+            yield ports.Chunk(offset, data)
+        offset += len(data)
+        following = next(rest, None)
+        if following is None:
+            return
+        chunk = following
+
+
+def line_numbers(path: str, offsets: list[int]) -> dict[int, int]:
+    """The 1-based line, counted by newline, in which each offset of a log lies; counted only when asked for.
+
+    Offsets are those of `LogFile.chunks`. Of a file that has changed since, what is there now is counted.
+    """
+    wanted = sorted(set(offsets))
+    found: dict[int, int] = {}
+    lines = place = 0
+    for chunk in LogFile(path).chunks() if wanted else ():
+        at, end = 0, chunk.offset + len(chunk.data)
+        while place < len(wanted) and wanted[place] < end:
+            stop = max(at, wanted[place] - chunk.offset)
+            lines += chunk.data.count(b"\n", at, stop)
+            found[wanted[place]] = lines + 1
+            at, place = stop, place + 1
+        if place == len(wanted):
+            break
+        lines += chunk.data.count(b"\n", at)
+    return found

@@ -1,0 +1,108 @@
+"""Long stretches of a finished log that hold little but progress lines: some of these lines will do.
+
+A gigabyte of iteration lines is millions of hits of which a post-mortem needs the first and the last. Patterns that
+were compiled as sparse and are dense at both ends of a stretch are not looked for in its middle, unless something
+else stands there: around that, every hit is given.
+"""
+
+from collections import Counter
+
+from runward import ports
+from runward.scan import lines, patterns
+
+WORTHWHILE = 64 << 10
+"""Bytes of a stretch below which all is looked for."""
+EDGE = 4 << 10
+"""Bytes at both ends of a stretch, and on both sides of another hit, in which all is looked for."""
+DENSE = 3
+"""Hits of a pattern in an edge."""
+KEPT = 4
+"""Hits of a dense pattern that are given of each end."""
+_MOST_SETS = 8
+
+_Span = tuple[int, int]
+
+
+class Thin:
+    """Stands before `lines.Lines` for bulk feeds."""
+
+    def __init__(self, compiled: patterns.Compiled, full: lines.Lines) -> None:
+        self._compiled, self._full = compiled, full
+        self._lean: dict[frozenset[int], lines.Lines] = {}
+
+    def all(self, data: lines.Text, bounds: _Span, offset: int, found: list[ports.Hit]) -> None:
+        """As `Lines.all`, with fewer hits where they repeat."""
+        start, end = bounds
+        head_end = data.find(b"\n", start + EDGE, end) + 1 if end - start > WORTHWHILE else 0
+        tail_start = data.rfind(b"\n", start, end - EDGE) + 1
+        if not start < head_end < tail_start:
+            self._full.all(data, bounds, offset, found)
+            return
+        head: list[ports.Hit] = []
+        tail: list[ports.Hit] = []
+        self._full.all(data, (start, head_end), offset, head)
+        self._full.all(data, (tail_start, end), offset, tail)
+        dense = self._dense(head) & self._dense(tail)
+        lean = self._without(dense) if dense else None
+        if lean is None:
+            found += head
+            self._full.all(data, (head_end, tail_start), offset, found)
+            found += tail
+            return
+        found += _some(head, dense)
+        self._middle(lean, (data, (head_end, tail_start), offset), found)
+        found += reversed(_some(tail[::-1], dense))
+
+    def _dense(self, hits: list[ports.Hit]) -> frozenset[int]:
+        often = Counter(hit.pattern for hit in hits)
+        return frozenset(p for p, times in often.items() if times >= DENSE and p in self._compiled.sparse)
+
+    def _without(self, dense: frozenset[int]) -> lines.Lines | None:
+        """All other patterns; built once for each set of dense ones, of which there are few."""
+        if dense not in self._lean:
+            if len(self._lean) == _MOST_SETS:
+                return None
+            self._lean[dense] = lines.Lines(patterns.without(self._compiled, dense))
+        return self._lean[dense]
+
+    def _middle(
+        self, lean: lines.Lines, place: tuple[lines.Text, _Span, int], found: list[ports.Hit]
+    ) -> None:
+        data, bounds, offset = place
+        hits: list[ports.Hit] = []
+        lean.all(data, bounds, offset, hits)
+        spans = _around(
+            [hit.line_offset - offset for hit in hits if hit.pattern not in self._compiled.sparse], place
+        )
+        for span in spans:
+            hits = [hit for hit in hits if not span[0] <= hit.line_offset - offset < span[1]]
+            self._full.all(data, span, offset, hits)
+        found += sorted(hits, key=lambda hit: hit.offset) if spans else hits
+
+
+def _some(hits: list[ports.Hit], dense: frozenset[int]) -> list[ports.Hit]:
+    """The first few of each dense pattern, and all others."""
+    left = Counter(dict.fromkeys(dense, KEPT))
+    kept = []
+    for hit in hits:
+        if hit.pattern in left:
+            left[hit.pattern] -= 1
+            if left[hit.pattern] < 0:
+                continue
+        kept.append(hit)
+    return kept
+
+
+def _around(places: list[int], place: tuple[lines.Text, _Span, int]) -> list[_Span]:
+    """Whole lines around these places, put together where they touch."""
+    data, (start, end), _ = place
+    spans: list[_Span] = []
+    for at in places:
+        if spans and at < spans[-1][1]:
+            continue
+        first = data.rfind(b"\n", start, max(start, at - EDGE)) + 1 or start
+        last = data.find(b"\n", min(end, at + EDGE), end) + 1 or end
+        if spans and first <= spans[-1][1]:
+            first = spans.pop()[0]
+        spans.append((first, last))
+    return spans
