@@ -34,6 +34,11 @@ class Attempt:
         return proc.Identity.from_json(self.start)
 
     @property
+    def rebooted(self) -> bool:
+        """The machine was restarted since the attempt began: nothing of it can live."""
+        return self.start is not None and self.start.get("boot_id") != proc.boot_id()
+
+    @property
     def orphaned(self) -> bool:
         """The keeper was killed: something of the attempt may live, and nobody else ends it."""
         return self.keeper is None and self.start is not None and self.gone is None

@@ -227,6 +227,10 @@ class Process:
 
     def _orphaned(self, found: attempts.Attempt) -> job.JobStatus:
         """The keeper was killed: the command runs on, or what it left is ended here."""
+        if found.rebooted:
+            if self._acts:
+                strays.write_end(found.folder, None, self._stray(found).ladder)
+            return _final(found)
         stray, now = self._stray(found), time.monotonic()
         started = attempts.instant(found.start)
         word = "keeper was killed"
@@ -260,9 +264,12 @@ def _final(found: attempts.Attempt) -> job.JobStatus:
         state = job.JobState.SUCCEEDED
     else:
         state = job.JobState.CANCELLED if asked else job.JobState.FAILED
+    word = "ended" if found.exit is not None else "keeper was killed"
+    if found.exit is None and found.rebooted:
+        word = "machine was restarted"
     return job.JobStatus(
         state,
-        "ended" if found.exit is not None else "keeper was killed",
+        word,
         seen,
         reason=attempts.failure(found.exit),
         started_at=attempts.instant(found.start),
