@@ -1,0 +1,125 @@
+"""`runward record` as a person uses it, on this machine."""
+
+import json
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from runward.cli.record import record
+from runward.core import box, errors
+from runward.ui import text_box
+
+MIB = 1 << 20
+
+
+def call(*argv: str) -> str:
+    done = CliRunner().invoke(record, list(argv), catch_exceptions=False)
+    return done.stdout
+
+
+def snapshot(**more) -> box.Snapshot:
+    values = {
+        "at": 1769829125.0,
+        "host": "box",
+        "memory": box.Memory(1000 * MIB, 100 * MIB, 900 * MIB, 10 * MIB, 5 * MIB),
+        "cpu": 50.0,
+        "load": (1.0, 2.0, 3.0),
+        "cores": 8,
+        "pressures": (box.Pressure("memory", 1.5, 0.5),),
+        "processes": (box.Process(7, "python", 99.0, 100 * MIB, "python train.py"),),
+        "gpus": (box.Gpu(0, "H100", 87.0, 40.0, 70000.0, 81559.0, 61.0), box.Gpu(1, "H100")),
+        "containers": (box.ContainerUse("a" * 64, "job", "img", "Up 2 minutes", 12.5, 10 * MIB, 20 * MIB),),
+        "disks": (box.Disk("/", 1000, 900, 100, 50, 5),),
+        "oom_total": 4,
+        "oom_new": 2,
+        "oom_lines": ("Killed process 7 (python)",),
+    }
+    return box.Snapshot(**(values | more))
+
+
+def test_a_snapshot_survives_its_record() -> None:
+    one = snapshot()
+    assert box.from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+def test_two_looks_are_kept_in_both_forms_and_found_by_time(tmp_path) -> None:
+    call(
+        "--interval",
+        "100ms",
+        "--count",
+        "2",
+        "--dir",
+        str(tmp_path),
+        "--quiet",
+        "--no-containers",
+        "--no-gpus",
+    )
+    (lines,) = tmp_path.glob("*.jsonl")
+    (text,) = tmp_path.glob("*.log")
+    kept = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert len(kept) == 2
+    assert kept[1]["cpu"] is not None
+    assert text.read_text().count("memory   ") == 2
+    shown = json.loads(call("--show", str(lines), "--at", "0s", "--json"))
+    assert shown["epoch"] == kept[1]["epoch"]
+    day = time.strftime("%H:%M:%S", time.localtime(kept[0]["epoch"] + 3600))
+    assert json.loads(call("--show", str(lines), "--at", day, "--json"))["epoch"] in {
+        k["epoch"] for k in kept
+    }
+    assert "memory" in call("--show", str(lines))
+
+
+def test_the_classic_sections_come_in_their_order() -> None:
+    text = text_box.classic(snapshot())
+    places = [
+        text.index(words)
+        for words in (
+            "===== Monitoring Snapshot =====", "--- System Memory ---", "--- CPU Usage (top 5 processes) ---",
+            "--- GPU Status ---", "GPU: 0, H100, 87, 40, 70000, 81559, 61", "--- Docker Containers ---",
+            "--- Docker Resource Usage ---", "--- Disk Space ---", "--- Recent Docker Errors (last 1 min) ---",
+            "No Docker errors found", "OOM KILLER DETECTED! 2 new kills", "===== End Snapshot =====",
+        )
+    ]  # fmt: skip
+    assert places == sorted(places)
+    blind = text_box.classic(snapshot(blind=("daemon log: no right",)))
+    assert "No Docker errors found" not in blind
+    assert "not observable: daemon log: no right" in blind
+
+
+def test_what_is_not_known_is_not_shown_as_zero() -> None:
+    assert "gpu      1 H100: N/A %, memory N/A of N/A MiB" in text_box.plain(snapshot())
+
+
+def test_the_table_of_memory_has_thirteen_columns(tmp_path) -> None:
+    call(
+        "--format",
+        "tsv",
+        "--interval",
+        "100ms",
+        "--count",
+        "1",
+        "--dir",
+        str(tmp_path),
+        "--quiet",
+        "--no-gpus",
+    )
+    (table,) = tmp_path.glob("*.tsv")
+    head, row = table.read_text().splitlines()
+    assert head.split("\t") == list(text_box.TSV_HEAD)
+    assert len(row.split("\t")) == 13
+
+
+@pytest.mark.parametrize("argv", [("--interval", "soon"), ("--rotate", "big"), ("--interval", "1ms")])
+def test_words_that_mean_nothing_are_refused(argv) -> None:
+    with pytest.raises(errors.UsageError):
+        call(*argv)
+
+
+def test_a_record_that_is_not_there_and_a_time_that_is_none(tmp_path) -> None:
+    with pytest.raises(errors.NotFound):
+        call("--show", str(tmp_path / "no.jsonl"))
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(snapshot().to_json()) + "\n")
+    with pytest.raises(errors.UsageError):
+        call("--show", str(path), "--at", "noonish")
