@@ -13,7 +13,7 @@ from typing import Any
 _c: Any = getattr(re, "_constants", None)
 _p: Any = getattr(re, "_parser", None)
 
-MIN_LENGTH, MAX_ALTERNATIVES, FAR = 3, 24, 4096
+MIN_LENGTH, MAX_ALTERNATIVES, MAX_BRANCHES, FAR = 3, 24, 96, 4096
 _MAX_UNROLLED = 8
 
 
@@ -122,7 +122,7 @@ class _Walk:
         if all(walk.candidates for walk in walked):
             best = [max(walk.candidates, key=lambda c: c.score) for walk in walked]
             texts = tuple(dict.fromkeys(text for one in best for text in one.alternatives))
-            if len(texts) <= MAX_ALTERNATIVES:
+            if len(texts) <= MAX_BRANCHES:
                 self.candidates.append(_Candidate(texts, min(b.lo for b in best), max(b.hi for b in best)))
         return None
 

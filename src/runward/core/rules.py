@@ -13,7 +13,8 @@ FIELDS_OF_ALL = frozenset({"rank", "node", "file", "line", "exc", "message", "wh
 PHASES = ("startup", "first_step", "step", "checkpoint", "evaluation", "compile", "download")
 EDGES = ("begin", "end")
 _KEYS = frozenset(
-    """name pattern role cause scope action weight summary advice match no_match phase edge body live""".split()  # noqa: SIM905
+    {"name", "pattern", "role", "cause", "scope", "action", "weight", "summary", "advice", "match"}
+    | {"no_match", "phase", "edge", "body", "live", "terminal"}
 )
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
@@ -41,6 +42,8 @@ class Rule:
     """The match must begin where the message begins: after prefixes of rank, time and level."""
     live: bool = False
     """Counts although steps go on after it: an outcome, not a caught fault (loss is NaN, wrong transport)."""
+    terminal: bool = False
+    """Its process or job is over: steps that come later are another rank's or another attempt's."""
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
 
@@ -62,6 +65,7 @@ class Rule:
             "edge": self.edge,
             "body": self.body,
             "live": self.live,
+            "terminal": self.terminal,
         }
 
     @classmethod
@@ -84,6 +88,7 @@ class Rule:
             raw["edge"],
             raw["body"],
             raw["live"],
+            raw["terminal"],
         )
 
 
@@ -157,6 +162,7 @@ def _rule(raw: Mapping[str, Any], family: str) -> Rule:
         edge=_word(raw, "edge", EDGES, ""),
         body=bool(raw.get("body", False)),
         live=bool(raw.get("live", False)),
+        terminal=bool(raw.get("terminal", False)),
         match=tuple(str(line) for line in raw.get("match", ())),
         no_match=tuple(str(line) for line in raw.get("no_match", ())),
     )

@@ -1,10 +1,18 @@
 """A known pattern recognised in a line: what it says, about whom, and whether it can be a root."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from runward.core import failures
+from runward.core import failures, prefixes
+
+if TYPE_CHECKING:  # rules name the roles of this module
+    from runward.core import rules
+
+TEXT_LIMIT = 2000
+"""Characters of a line that are kept as evidence."""
 
 
 class Role(StrEnum):
@@ -42,3 +50,59 @@ class Signal:
     offset: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     """Named groups of the rule, e.g. `step`, `loss`, `tried`, `free`."""
+    local_rank: int | None = None
+    """Device number on `node`, where only that is printed."""
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where lines come from."""
+
+    file: str | None = None
+    rank: int | None = None
+    node: str | None = None
+    year: int | None = None
+    """Completes time stamps that have no year."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One line of a source that a pattern was found in."""
+
+    text: str
+    line: int | None = None
+    offset: int | None = None
+
+
+def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source: Source) -> Signal | None:
+    """What a rule's match says, or None when the rule wants to begin the message and does not."""
+    front = prefixes.split(place.text, source.year)
+    if rule.body and not _begins(rule.pattern, front.body):
+        return None
+    return Signal(
+        rule=rule.name,
+        role=rule.role,
+        text=place.text[:TEXT_LIMIT],
+        cause=rule.cause,
+        rank=_rank(groups, front, source),
+        node=groups.get("node") or front.node or source.node,
+        at=front.at,
+        file=source.file,
+        line=place.line,
+        offset=place.offset,
+        fields={name: text for name, text in groups.items() if text},
+        local_rank=front.local_rank,
+        level=front.level,
+    )
+
+
+def _begins(pattern: str, body: str) -> bool:
+    return re.compile(pattern.encode()).match(body.encode("utf-8", "replace")) is not None
+
+
+def _rank(groups: Mapping[str, str], front: prefixes.Prefix, source: Source) -> int | None:
+    said = groups.get("rank", "")
+    if said.isascii() and said.isdigit() and len(said) < 8:
+        return int(said)
+    return front.rank if front.rank is not None else source.rank

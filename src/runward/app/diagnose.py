@@ -1,0 +1,189 @@
+"""Logs in, verdict out: feeds sources into a casebook by a scanner and asks the core.
+
+The same `Reader` serves a post-mortem over files and a watcher over growing logs.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from runward import ports
+from runward.core import casebook, context, diagnosis, failures, rules, signals, tracebacks
+
+MakeScanner = Callable[[], ports.Scanner]
+_IGNORED = "Exception ignored in"
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
+_LINE_END = re.compile(rb"[\n\r]")
+_LONGEST = 16 << 10
+TRACEBACK_RULE, IGNORED_RULE = "python_traceback_start", "python_exception_ignored"
+
+
+class Reader:
+    """Feeds one source into a casebook, chunk by chunk."""
+
+    def __init__(
+        self, book: casebook.Casebook, ruleset: rules.RuleSet, scanner: ports.Scanner, source: signals.Source
+    ) -> None:
+        self._book, self._rules, self._scanner, self._source = book, ruleset.rules, scanner, source
+        self._grouper = tracebacks.Grouper(source)
+        self._lines = _LineCounter()
+        self._carry = b""
+        self._carry_at = 0
+
+    def feed(self, chunk: ports.Chunk) -> None:
+        """Take the next bytes of the source."""
+        if chunk.restarted:
+            self._lines = _LineCounter()
+            self._carry = b""
+        self._book.note_chunk(self._source, chunk.data)
+        self._lines.chunk(chunk.data, chunk.offset)
+        cursor = 0
+        for hit in self._scanner.feed(chunk.data, chunk.offset):
+            cursor = self._hit(hit, chunk, cursor)
+        self._follow(chunk, cursor, len(chunk.data), last=True)
+        self._lines.done()
+
+    def finish(self) -> None:
+        """The source has ended: judge its unfinished last line."""
+        for hit in self._scanner.flush():
+            self._signal(hit)
+        if self._grouper.busy and self._carry:
+            self._show(self._carry, self._carry_at)
+        self._carry = b""
+        self._book.settle()
+
+    def _hit(self, hit: ports.Hit, chunk: ports.Chunk, cursor: int) -> int:
+        begin = max(0, hit.line_offset - chunk.offset)
+        if self._grouper.busy and begin > cursor:
+            self._follow(chunk, cursor, begin, last=False)
+            cursor = begin
+        rule = self._rules[hit.pattern]
+        self._signal(hit)
+        if rule.name == IGNORED_RULE:
+            self._grouper.ignore_next()
+        if rule.name == TRACEBACK_RULE:
+            self._show(hit.line, hit.line_offset)
+            end = _LINE_END.search(chunk.data, begin)
+            self._carry = b""
+            return end.end() if end else len(chunk.data)
+        return cursor
+
+    def _signal(self, hit: ports.Hit) -> None:
+        rule = self._rules[hit.pattern]
+        text = hit.line.decode("utf-8", "replace")
+        place = signals.Place(text, self._lines.number(hit.line_offset), hit.line_offset)
+        found = signals.extract(rule, place, hit.groups, self._source)
+        if found is not None:
+            self._book.add(found)
+
+    def _follow(self, chunk: ports.Chunk, cursor: int, end: int, *, last: bool) -> None:
+        """Show the lines from `cursor` to `end` to the open tracebacks; keep an unfinished last one."""
+        data = chunk.data
+        while self._grouper.busy and cursor < end:
+            stop = _LINE_END.search(data, cursor, end)
+            if stop is None:
+                if last:
+                    self._carry_at = chunk.offset + cursor if not self._carry else self._carry_at
+                    self._carry = (self._carry + data[cursor:end])[:_LONGEST]
+                return
+            line, at = data[cursor : stop.start()], chunk.offset + cursor
+            if self._carry:
+                line, at = (self._carry + line)[:_LONGEST], self._carry_at
+                self._carry = b""
+            if line.strip():
+                self._show(line, at)
+            cursor = stop.end()
+
+    def _show(self, raw: bytes, offset: int) -> None:
+        text = _ANSI.sub(b"", raw[:_LONGEST]).decode("utf-8", "replace")
+        found = self._grouper.feed(signals.Place(text, self._lines.number(offset), offset))
+        if found is not None:
+            self._book.add_traceback(found)
+
+
+class _LineCounter:
+    """1-based line numbers of ascending offsets, counted by newline."""
+
+    def __init__(self) -> None:
+        self._before = 0
+        self._data, self._offset, self._at, self._count = b"", 0, 0, 0
+
+    def chunk(self, data: bytes, offset: int) -> None:
+        """The next bytes begin at `offset`."""
+        self._data, self._offset, self._at, self._count = data, offset, 0, 0
+
+    def number(self, offset: int) -> int:
+        """The line in which `offset` lies; of an earlier chunk: its unfinished last line."""
+        place = offset - self._offset
+        if place <= 0:
+            return self._before + 1
+        if place < self._at:
+            return self._before + 1 + self._data.count(b"\n", 0, place)
+        self._count += self._data.count(b"\n", self._at, place)
+        self._at = place
+        return self._before + 1 + self._count
+
+    def done(self) -> None:
+        """The chunk is finished."""
+        self._before += self._data.count(b"\n")
+        self._data = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One log to read: who speaks in it, and its pieces in order."""
+
+    source: signals.Source
+    chunks: Iterable[ports.Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What is needed to read logs: rules, and a way to make scanners of them."""
+
+    ruleset: rules.RuleSet
+    scanner: MakeScanner
+
+
+def read(engine: Engine, logs: Iterable[Log]) -> casebook.Casebook:
+    """A casebook of these logs. Raises what reading them raises (OSError, ContactLost)."""
+    book = casebook.Casebook(engine.ruleset)
+    for log in logs:
+        reader = Reader(book, engine.ruleset, engine.scanner(), log.source)
+        for chunk in log.chunks:
+            reader.feed(chunk)
+        reader.finish()
+    return book
+
+
+def judge(
+    engine: Engine, logs: Sequence[Log], ctx: context.Context, attempt: int | None = None
+) -> failures.Diagnosis:
+    """Read logs, and the words of other witnesses by the same rules, and give the verdict."""
+    more = [
+        Log(signals.Source(file=text.source), [ports.Chunk(0, text.text.encode() + b"\n")])
+        for text in ctx.texts
+    ]
+    return diagnosis.diagnose(read(engine, [*logs, *more]), ctx, attempt)
+
+
+_RANKED = (
+    re.compile(r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)"),
+    re.compile(r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$"),
+    re.compile(r"(?i)/(?P<rank>\d{1,5})/(?:std(?:out|err)|output)\.log$"),
+)
+
+
+def rank_of(path: str, *, several: bool) -> int | None:
+    """The rank whose log `path` is by its name, where several logs are read together.
+
+    >>> rank_of("logs/rank3.log", several=True), rank_of("slurm-4711.out", several=False)
+    (3, None)
+    """
+    if not several:
+        return None
+    for pattern in _RANKED:
+        found = pattern.search(path.rpartition("/")[2] if pattern is not _RANKED[2] else path)
+        if found:
+            return int(found["rank"])
+    return None

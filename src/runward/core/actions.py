@@ -1,0 +1,122 @@
+"""From a cause to what would help, whose matter it is, and what would settle an open question."""
+
+from collections.abc import Mapping
+
+from runward.core import candidates, casebook, context, failures
+
+_C, _A, _S = failures.Cause, failures.Action, failures.Scope
+DEFAULTS: Mapping[failures.Cause, failures.Action] = {
+    _C.NONE: _A.NONE,
+    _C.CANCELLED: _A.HOLD,
+    _C.PREEMPTED: _A.RESTART,
+    _C.TIME_LIMIT: _A.RESTART,
+    _C.NODE_FAILURE: _A.RESTART_ELSEWHERE,
+    _C.UNSCHEDULABLE: _A.WAIT,
+    _C.IMAGE_ERROR: _A.CHANGE,
+    _C.CONTAINER_ERROR: _A.CHANGE,
+    _C.CONFIG_ERROR: _A.CHANGE,
+    _C.IMPORT_ERROR: _A.CHANGE,
+    _C.EXCEPTION: _A.HOLD,
+    _C.DATA_ERROR: _A.HOLD,
+    _C.GPU_OOM: _A.CHANGE,
+    _C.HOST_OOM: _A.CHANGE,
+    _C.SHM: _A.CHANGE,
+    _C.RESOURCE_LIMIT: _A.CHANGE,
+    _C.KILLED: _A.RESTART,
+    _C.DISK_FULL: _A.HOLD,
+    _C.IO_ERROR: _A.RESTART,
+    _C.PERMISSION: _A.CHANGE,
+    _C.CHECKPOINT_CORRUPT: _A.RESUME_PREVIOUS,
+    _C.CHECKPOINT_MISMATCH: _A.CHANGE,
+    _C.CUDA_ERROR: _A.RESTART,
+    _C.GPU_HARDWARE: _A.RESTART_ELSEWHERE,
+    _C.DRIVER: _A.RESTART_ELSEWHERE,
+    _C.NCCL_ERROR: _A.RESTART,
+    _C.NCCL_TIMEOUT: _A.RESTART,
+    _C.DISTRIBUTED_TIMEOUT: _A.RESTART,
+    _C.NETWORK: _A.RESTART,
+    _C.RENDEZVOUS: _A.RESTART,
+    _C.HUB_NETWORK: _A.WAIT,
+    _C.AUTH: _A.HOLD,
+    _C.HANG: _A.RESTART,
+    _C.DATALOADER: _A.RESTART,
+    _C.NUMERICAL_INSTABILITY: _A.HOLD,
+    _C.SEGFAULT: _A.RESTART,
+    _C.ABORT: _A.RESTART,
+    _C.GPU_IDLE: _A.HOLD,
+    _C.UNKNOWN: _A.RESTART,
+}
+_INFRA = (_C.NODE_FAILURE, _C.GPU_HARDWARE, _C.DRIVER, _C.NETWORK, _C.NCCL_ERROR, _C.IO_ERROR)
+_PLATFORM = (
+    _C.CANCELLED,
+    _C.PREEMPTED,
+    _C.TIME_LIMIT,
+    _C.UNSCHEDULABLE,
+    _C.IMAGE_ERROR,
+    _C.CONTAINER_ERROR,
+    _C.KILLED,
+    _C.HUB_NETWORK,
+    _C.RENDEZVOUS,
+    _C.NCCL_TIMEOUT,
+    _C.DISTRIBUTED_TIMEOUT,
+)
+_EARLY_SEQ = 10
+"""A time-out in one of the first collectives is one of start-up: somebody was still loading."""
+
+
+def scope(cause: failures.Cause) -> failures.Scope | None:
+    """Whose matter a cause is when its rule does not say."""
+    if cause in (_C.NONE, _C.UNKNOWN, _C.HANG):
+        return None
+    if cause in _INFRA:
+        return _S.INFRA
+    return _S.PLATFORM if cause in _PLATFORM else _S.USER
+
+
+def choose(chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> failures.Action:
+    """What would help, whatever policy and budget."""
+    special = _special(chosen, book, ctx)
+    return special or chosen.action or DEFAULTS[chosen.cause]
+
+
+def _special(
+    chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context
+) -> failures.Action | None:
+    if chosen.cause is _C.KILLED and _inner_restarts(book) >= 2:
+        return _A.HOLD
+    if chosen.cause in (_C.NCCL_TIMEOUT, _C.HANG, _C.DISTRIBUTED_TIMEOUT) and _at_start(book):
+        return _A.CHANGE
+    alone = not book.ranks and not book.nodes
+    if chosen.cause is _C.SEGFAULT and chosen.rule == "faulthandler_segfault" and alone and not book.progress:
+        return _A.HOLD
+    if chosen.cause is _C.HOST_OOM and ctx.state.startswith("EVICTED") and chosen.entry is None:
+        return _A.RESTART_ELSEWHERE
+    return None
+
+
+def _inner_restarts(book: casebook.Casebook) -> int:
+    """How often a launcher restarted the ranks by itself without a step in between."""
+    return book.count("elastic_inner_restart") if not book.progress else 0
+
+
+def _at_start(book: casebook.Casebook) -> bool:
+    numbers = [entry.signal.fields["seq"] for entry in book.with_field("seq")]
+    return bool(numbers) and all(n.isdigit() and len(n) < 12 and int(n) <= _EARLY_SEQ for n in numbers)
+
+
+def notes(verdict: failures.Verdict, ctx: context.Context) -> list[str]:
+    """What was not seen, and what would settle it."""
+    found = []
+    if verdict.cause is _C.KILLED:
+        found.append("not proven who killed it: dmesg or the memory cgroup's oom_kill would settle it")
+    if verdict.cause in (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT) and verdict.rank is None:
+        found.append("no rank is proven guilty: stacks of all ranks or flight-recorder dumps would settle it")
+    if verdict.cause is _C.HOST_OOM and verdict.certainty is not failures.Certainty.PROVEN:
+        found.append("only the text says so: the kernel log or memory.events would prove it")
+    if verdict.cause is _C.UNKNOWN:
+        found.append("the lines shown are the most unusual ones of its end, not a cause")
+    if verdict.cause is _C.CUDA_ERROR:
+        found.append("the kernel log (Xid lines) would tell a fault of the device from one of the program")
+    if ctx.exit is None and ctx.running is None and verdict.cause is not _C.NONE:
+        found.append("the exit status is not known")
+    return found

@@ -1,0 +1,322 @@
+"""Which lines may be the first cause: all of them, less what was survived, explained away or of an older attempt."""
+
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from runward.core import casebook, context, exits, failures, rules, signals, tracebacks, xids
+
+_C, _A = failures.Cause, failures.Action
+PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
+"""Weights: a proof of its own kind, a specific fault, any exception, a time-out or lost peer, a launcher's echo."""
+_COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
+_WHOLE_CLOCK = 1e8
+"""Stamps below this count from boot, not from 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One possible cause."""
+
+    cause: failures.Cause
+    action: failures.Action | None
+    weight: int
+    rule: str
+    summary: str = ""
+    entry: casebook.Entry | None = None
+    """The line that says so; None for a witness outside the log."""
+    traceback: tracebacks.Traceback | None = None
+    source: str = "log"
+    text: str = ""
+    live: bool = False
+    terminal: bool = False
+    ends: bool = False
+    """The scheduler's own word that it ended the job: nothing after it counts."""
+    fields: Mapping[str, str] | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that speaks."""
+        return self.entry.signal.rank if self.entry else None
+
+    @property
+    def node(self) -> str | None:
+        """The node that speaks."""
+        return self.entry.signal.node if self.entry else None
+
+    @property
+    def at(self) -> float | None:
+        """The instant, if it is an absolute one."""
+        found = self.entry.signal.at if self.entry else None
+        return found if found is not None and found > _WHOLE_CLOCK else None
+
+    @property
+    def file(self) -> str | None:
+        """The log that it stands in."""
+        return self.entry.signal.file if self.entry else None
+
+    @property
+    def order(self) -> int:
+        """When it was read; witnesses outside the log come last."""
+        return self.entry.order if self.entry else 1 << 60
+
+
+FALLBACK = "python_exception"
+"""The rule for any exception: speaks only where no other rule knows the line."""
+ENDS = (_C.TIME_LIMIT, _C.PREEMPTED, _C.NODE_FAILURE, _C.CANCELLED)
+
+
+def gather(book: casebook.Casebook) -> list[Candidate]:
+    """Every candidate that the log offers, in the order it was read."""
+    by_place = _tracebacks(book)
+    found: list[Candidate] = []
+    for entry in book.entries(signals.Role.ROOT, signals.Role.ECHO):
+        rule = book.rules.get(entry.signal.rule)
+        if rule is None:
+            continue
+        candidate = _candidate(entry, rule)
+        if candidate is None:
+            continue
+        traceback = by_place.get((entry.signal.file, entry.signal.offset))
+        if traceback and traceback.ignored:
+            continue
+        if traceback and traceback.quoted:
+            candidate = replace(candidate, weight=min(candidate.weight, 28))
+        found.append(replace(candidate, traceback=traceback))
+    found += _unknown_classes(book, by_place, found)
+    return sorted(_one_a_line(found), key=lambda candidate: candidate.order)
+
+
+def _tracebacks(book: casebook.Casebook) -> dict[tuple[str | None, int | None], tracebacks.Traceback]:
+    return {(one.file, one.offset): one for one in (*book.first_tracebacks, *book.tracebacks)}
+
+
+def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
+    signal = entry.signal
+    base = Candidate(
+        rule.cause or _C.UNKNOWN,
+        rule.action,
+        rule.weight if signal.role is signals.Role.ROOT else min(rule.weight, SYMPTOM),
+        rule.name,
+        rule.summary,
+        entry,
+        text=signal.text,
+        live=rule.live,
+        terminal=rule.terminal,
+        ends=rule.cause in ENDS and rule.weight >= PROOF,
+        fields=signal.fields,
+    )
+    if "xid" in signal.fields or "sxid" in signal.fields:
+        return _device(base, signal)
+    if "exitcode" in signal.fields or "signum" in signal.fields:
+        return _status(base, signal)
+    return base
+
+
+def _device(base: Candidate, signal: signals.Signal) -> Candidate | None:
+    code = signal.fields.get("xid", "")
+    if code:
+        reading = xids.read(int(code), signal.text) if len(code) < 5 else None
+    else:
+        reading = xids.sxid(signal.fields.get("severity", ""))
+    if reading is None:
+        return None
+    bus = signal.fields.get("bus", "")
+    summary = f"the kernel reports {reading.text}" + (f" on GPU {bus}" if bus else "")
+    return replace(
+        base,
+        cause=reading.cause,
+        action=reading.action,
+        weight=reading.weight,
+        summary=summary,
+        source="kernel",
+    )
+
+
+def _status(base: Candidate, signal: signals.Signal) -> Candidate | None:
+    """A launcher's line about a process of its own: its cause comes from the table of exit codes."""
+    number = signal.fields.get("exitcode") or signal.fields.get("signum") or ""
+    if not re.fullmatch(r"-?\d{1,6}", number):
+        return base
+    value = int(number)
+    status = exits.status(value if "exitcode" in signal.fields else -abs(value))
+    meaning = exits.meaning(status)
+    if status.code == 0:
+        return None
+    if meaning is None:
+        return replace(base, cause=_C.UNKNOWN, weight=min(base.weight, 9))
+    weight = _STATUS_WEIGHT.get(status.signum or 0, 20 if status.signum else 15)
+    return replace(
+        base,
+        cause=meaning.cause,
+        action=meaning.action,
+        weight=min(weight, base.weight) if base.weight < WRAPPER else weight,
+        summary=f"{{rank}} ended with {exits.words(status)}: {meaning.text}",
+    )
+
+
+_STATUS_WEIGHT: Mapping[int, int] = {9: 35, 11: 46, 7: 46, 4: 40, 8: 40, 6: 14, 15: 6, 2: 12, 1: 14}
+"""How much a signal of a rank says: an abort mostly follows from something, a SIGTERM nearly always."""
+
+
+def _unknown_classes(
+    book: casebook.Casebook,
+    by_place: Mapping[tuple[str | None, int | None], tracebacks.Traceback],
+    found: list[Candidate],
+) -> Iterable[Candidate]:
+    """Tracebacks whose exception no rule knows."""
+    known = {(c.file, c.entry.signal.offset) for c in found if c.entry}
+    for place, one in by_place.items():
+        if place in known or one.ignored:
+            continue
+        fields = {"exc": one.name, "message": one.message}
+        signal = signals.Signal(
+            "python_traceback",
+            signals.Role.ROOT,
+            one.text,
+            _C.EXCEPTION,
+            one.rank,
+            one.node,
+            one.at,
+            one.file,
+            one.line,
+            one.offset,
+            fields,
+        )
+        yield Candidate(
+            _C.EXCEPTION,
+            None,
+            28 if one.quoted else GENERIC,
+            "python_traceback",
+            "{rank} raised {exc}: {message}",
+            casebook.Entry(_order_of(book, one), signal),
+            one,
+            text=one.text,
+            fields=fields,
+        )
+
+
+def _order_of(book: casebook.Casebook, one: tracebacks.Traceback) -> int:
+    """The order of the nearest signal before the exception in its file."""
+    best = 0
+    for bucket in book.buckets.values():
+        for entry in bucket:
+            same = entry.signal.file == one.file and (entry.signal.offset or 0) <= (one.offset or 0)
+            best = max(best, entry.order) if same else best
+    return best
+
+
+def _one_a_line(found: Iterable[Candidate]) -> list[Candidate]:
+    """Of several rules on one line the strongest speaks."""
+    best: dict[tuple[str | None, int | None, int], Candidate] = {}
+    for candidate in found:
+        offset = candidate.entry.signal.offset if candidate.entry else None
+        place = (candidate.file, offset, candidate.order if offset is None else 0)
+        if place not in best or _stands_over(candidate, best[place]):
+            best[place] = candidate
+    return list(best.values())
+
+
+def _stands_over(candidate: Candidate, other: Candidate) -> bool:
+    """Any rule that knows the line stands over the one for any exception; else the stronger one does."""
+    general = (candidate.rule == FALLBACK, other.rule == FALLBACK)
+    if general[0] != general[1]:
+        return general[1]
+    return candidate.weight > other.weight
+
+
+# -- what does not count -----------------------------------------------------------------------------------
+
+
+def of_last_attempt(found: list[Candidate], book: casebook.Casebook, attempt: int | None) -> list[Candidate]:
+    """Without candidates that stand before the last start in their file (or only those of start `attempt`)."""
+    bounds = boundaries(found, book)
+    kept = []
+    for candidate in found:
+        marks = bounds.get(candidate.file, [])
+        number = sum(1 for mark in marks if mark <= candidate.order)
+        wanted = len(marks) if attempt is None else attempt - 1
+        if candidate.entry is None or number == wanted:
+            kept.append(candidate)
+    return kept
+
+
+def boundaries(found: list[Candidate], book: casebook.Casebook) -> dict[str | None, list[int]]:
+    """Orders at which a new attempt begins, by file: a start after the end of an earlier process."""
+    ends: dict[str | None, list[int]] = {}
+    for candidate in found:
+        if candidate.terminal or candidate.traceback:
+            ends.setdefault(candidate.file, []).append(candidate.order)
+    bounds: dict[str | None, list[int]] = {}
+    for entry in book.entries(signals.Role.PHASE, signals.Role.RESUME):
+        rule = book.rules.get(entry.signal.rule)
+        if rule is None or (
+            rule.role is signals.Role.PHASE and (rule.phase, rule.edge) != ("startup", "begin")
+        ):
+            continue
+        marks = bounds.setdefault(entry.signal.file, [])
+        after = marks[-1] if marks else -1
+        if any(after < end < entry.order for end in ends.get(entry.signal.file, ())):
+            marks.append(entry.order)
+    return bounds
+
+
+def alive(found: list[Candidate], book: casebook.Casebook, ctx: context.Context) -> list[Candidate]:
+    """Without candidates that the training went on after."""
+    terminals = [c.order for c in found if c.terminal]
+    return [c for c in found if c.live or not survived(c, book, ctx, terminals)]
+
+
+def survived(
+    candidate: Candidate, book: casebook.Casebook, ctx: context.Context, terminals: Iterable[int]
+) -> bool:
+    """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
+    if candidate.entry is None or candidate.ends:
+        return False
+    end = min((order for order in terminals if order >= candidate.order), default=math.inf)
+    later = [
+        one for one in book.advances if one.order > candidate.order and _same_life(one, candidate, ctx, end)
+    ]
+    ended_well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
+    needed = 1 if ended_well else 2
+    if candidate.cause in _COLLECTIVE:
+        needed = 5 if not ended_well else 2
+    return len({one.step for one in later}) >= needed
+
+
+def _same_life(one: casebook.Advance, candidate: Candidate, ctx: context.Context, end: float) -> bool:
+    if candidate.terminal:
+        return False
+    if one.file != candidate.file:
+        return candidate.at is not None and one.at is not None and one.at > candidate.at + 60
+    other = None not in (one.rank, candidate.rank) and one.rank != candidate.rank
+    if other and ctx.running is not True and one.order > end:
+        return False
+    return one.order < end
+
+
+# -- time over several files ---------------------------------------------------------------------------------
+
+
+def skews(book: casebook.Casebook) -> dict[str | None, float]:
+    """Seconds by which each file's clock is ahead, from the times at which the same steps were printed."""
+    tracks = {name: track.stamps for name, track in book.progress.items() if track.stamps}
+    if len(tracks) < 2:
+        return {}
+    reference = max(tracks, key=lambda name: (len(tracks[name]), str(name)))
+    base = tracks[reference]
+    offsets: dict[str | None, float] = {reference: 0.0}
+    for name, stamps in tracks.items():
+        common = [stamps[step] - base[step] for step in stamps if step in base]
+        if common:
+            offsets[name] = statistics.median(common)
+    return offsets
+
+
+def earlier(a: Candidate, b: Candidate, offsets: Mapping[str | None, float]) -> bool:
+    """Whether `a` came before `b`: by place in one file, by corrected time over files."""
+    if a.file != b.file and a.at is not None and b.at is not None:
+        return a.at - offsets.get(a.file, 0.0) < b.at - offsets.get(b.file, 0.0)
+    return a.order < b.order

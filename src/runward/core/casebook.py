@@ -1,0 +1,258 @@
+"""Everything worth keeping about one attempt while its logs are read, in bounded memory.
+
+The same book is filled by a watcher while a run lives and by a post-mortem; `diagnosis` judges it. A line without
+a hit costs nothing: of the text itself only the first and the last 64 KiB of each source are kept.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from runward.core import failures, rules, signals, tracebacks
+
+FIRST, LAST = 4, 6
+"""Signals kept of one rule and rank: the first and the last ones."""
+MAX_KEYS = 4096
+MAX_TRACEBACKS = 96
+MAX_FILES = 4096
+ADVANCES = 64
+HEAD, TAIL = 64 << 10, 64 << 10
+_POSITIONS = (signals.Role.ROOT, signals.Role.ECHO)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Signals of one rule and rank."""
+
+    first: list["Entry"] = field(default_factory=list)
+    last: deque["Entry"] = field(default_factory=lambda: deque(maxlen=LAST))
+    count: int = 0
+
+    def add(self, entry: "Entry") -> None:
+        """Keep the entry among the first or the last ones."""
+        self.count += 1
+        if len(self.first) < FIRST:
+            self.first.append(entry)
+        else:
+            self.last.append(entry)
+
+    def __iter__(self) -> Iterator["Entry"]:
+        yield from self.first
+        yield from self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A signal and when it was read: `order` grows with every signal of the book."""
+
+    order: int
+    signal: signals.Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """A line that shows a step beyond all earlier ones of its stream."""
+
+    order: int
+    file: str | None
+    offset: int
+    at: float | None
+    step: float
+    rank: int | None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the progress lines of one file say."""
+
+    first_step: int | None = None
+    last_step: int | None = None
+    top: float = -math.inf
+    total: int | None = None
+    unit: str | None = None
+    count: int = 0
+    restarted_at: int | None = None
+    """Order of the last line at which the steps went back."""
+    stamps: dict[int, float] = field(default_factory=dict)
+    """Time of some steps, for the estimate of clock skew between files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Loss and gradient norm of one report; NaN and infinities as such."""
+
+    order: int
+    step: float | None
+    loss: float | None
+    grad_norm: float | None
+    entry: Entry
+
+
+@dataclass(slots=True)
+class Edges:
+    """The beginning and the end of one source's text."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    size: int = 0
+
+
+class Casebook:
+    """Signals, tracebacks, progress and edges of text of one attempt."""
+
+    def __init__(self, ruleset: rules.RuleSet) -> None:
+        self.rules: Mapping[str, rules.Rule] = ruleset.by_name
+        self.buckets: dict[tuple[str, int | None], Bucket] = {}
+        self.tracebacks: deque[tracebacks.Traceback] = deque(maxlen=MAX_TRACEBACKS)
+        self.first_tracebacks: list[tracebacks.Traceback] = []
+        self.progress: dict[str | None, Progress] = {}
+        self.advances: deque[Advance] = deque(maxlen=ADVANCES)
+        self.samples: deque[Sample] = deque(maxlen=64)
+        self.edges: dict[str | None, Edges] = {}
+        self.ranks: set[int] = set()
+        self.nodes: set[str] = set()
+        self.order = 0
+        self._line: tuple[str | None, int | None] | None = None
+        self._pending: list[signals.Signal] = []
+        self._last_step: dict[tuple[str | None, int | None], float] = {}
+
+    # -- filling ------------------------------------------------------------------------------------------
+
+    def add(self, signal: signals.Signal) -> None:
+        """Take one signal. Signals of one line come one after another: a benign one explains the others away."""
+        line = (signal.file, signal.offset)
+        if line != self._line or signal.offset is None:
+            self.settle()
+            self._line = line
+        self._pending.append(signal)
+
+    def add_traceback(self, found: tracebacks.Traceback) -> None:
+        """Take a finished traceback."""
+        if len(self.first_tracebacks) < MAX_TRACEBACKS:
+            self.first_tracebacks.append(found)
+        else:
+            self.tracebacks.append(found)
+
+    def note_chunk(self, source: signals.Source, data: bytes) -> None:
+        """Keep the edges of a source's text: `data` are its next bytes."""
+        if source.file not in self.edges and len(self.edges) >= MAX_FILES:
+            return
+        edges = self.edges.setdefault(source.file, Edges())
+        if len(edges.head) < HEAD:
+            edges.head += data[: HEAD - len(edges.head)]
+        edges.tail = (edges.tail + data[-TAIL:])[-TAIL:] if len(data) < TAIL else data[-TAIL:]
+        edges.size += len(data)
+
+    def settle(self) -> None:
+        """Judge the pending line: done at the next line, and by `diagnosis` at the end."""
+        pending, self._pending, self._line = self._pending, [], None
+        benign = any(signal.role is signals.Role.BENIGN for signal in pending)
+        for signal in pending:
+            if not (benign and signal.role in _POSITIONS):
+                self._keep(signal)
+
+    def _keep(self, signal: signals.Signal) -> None:
+        self.order += 1
+        entry = Entry(self.order, signal)
+        if signal.rank is not None and len(self.ranks) < 65536:
+            self.ranks.add(signal.rank)
+        if signal.node and len(self.nodes) < 4096:
+            self.nodes.add(signal.node)
+        if signal.role is signals.Role.PROGRESS:
+            self._advance(entry)
+        key: tuple[str, int | None] = (signal.rule, signal.rank)
+        if key not in self.buckets and len(self.buckets) >= MAX_KEYS:
+            key = (signal.rule, None)
+        self.buckets.setdefault(key, Bucket()).add(entry)
+
+    # -- progress -----------------------------------------------------------------------------------------
+
+    def _advance(self, entry: Entry) -> None:
+        signal = entry.signal
+        step = _number(signal.fields.get("step"))
+        epoch = _number(signal.fields.get("epoch"))
+        self._sample(entry, step)
+        value = step if step is not None else _place(signal.fields, epoch)
+        track = self.progress.setdefault(signal.file, Progress())
+        track.count += 1
+        if value is None or not math.isfinite(value):
+            return
+        if step is not None:
+            self._step(track, entry, step)
+        stream = (signal.file, signal.rank)
+        top = self._last_step.get(stream, -math.inf)
+        if value < top and value <= 0.98 * top:
+            track.restarted_at = entry.order
+        if value != top:
+            if len(self._last_step) < MAX_KEYS or stream in self._last_step:
+                self._last_step[stream] = value
+            if value > top or track.restarted_at == entry.order:
+                self.advances.append(
+                    Advance(entry.order, signal.file, signal.offset or 0, signal.at, value, signal.rank)
+                )
+
+    def _step(self, track: Progress, entry: Entry, step: float) -> None:
+        whole = int(min(step, 1e15))
+        track.first_step = whole if track.first_step is None else track.first_step
+        track.last_step = whole
+        track.top = max(track.top, step)
+        total = _number(entry.signal.fields.get("total"))
+        track.total = int(total) if total is not None and 0 < total < 1e15 else track.total
+        track.unit = entry.signal.fields.get("unit") or track.unit
+        if entry.signal.at is not None and (len(track.stamps) < 32 or whole in track.stamps):
+            track.stamps.setdefault(whole, entry.signal.at)
+
+    def _sample(self, entry: Entry, step: float | None) -> None:
+        loss = _number(entry.signal.fields.get("loss"))
+        grad = _number(entry.signal.fields.get("grad_norm"))
+        if loss is not None or grad is not None:
+            self.samples.append(Sample(entry.order, step, loss, grad, entry))
+
+    # -- asking -------------------------------------------------------------------------------------------
+
+    def entries(self, *roles: signals.Role) -> list[Entry]:
+        """Kept entries of these roles, in the order they were read."""
+        found = [e for bucket in self.buckets.values() for e in bucket if e.signal.role in roles]
+        return sorted(found, key=lambda entry: entry.order)
+
+    def of_rule(self, *names: str) -> list[Entry]:
+        """Kept entries of these rules, in the order they were read."""
+        found = [e for (name, _), bucket in self.buckets.items() if name in names for e in bucket]
+        return sorted(found, key=lambda entry: entry.order)
+
+    def with_field(self, field_name: str) -> list[Entry]:
+        """Kept entries whose rule captured this field."""
+        found = [e for bucket in self.buckets.values() for e in bucket if field_name in e.signal.fields]
+        return sorted(found, key=lambda entry: entry.order)
+
+    def count(self, rule: str) -> int:
+        """How often a rule was seen, all ranks together."""
+        return sum(bucket.count for (name, _), bucket in self.buckets.items() if name == rule)
+
+    def span(self) -> failures.ProgressSpan:
+        """First and last step over all files; the file with most progress lines speaks."""
+        tracks = [track for track in self.progress.values() if track.last_step is not None]
+        if not tracks:
+            return failures.ProgressSpan()
+        best = max(tracks, key=lambda track: track.count)
+        return failures.ProgressSpan(best.first_step, best.last_step, best.unit or "step", best.total)
+
+
+def _place(fields: Mapping[str, str], epoch: float | None) -> float | None:
+    """Where a line stands that shows no step: epoch and batch, as one growing number."""
+    epoch = epoch if epoch is not None else _number(fields.get("epoch1"))
+    batch = _number(fields.get("batch"))
+    if batch is None:
+        return epoch
+    return batch if epoch is None or not math.isfinite(epoch) else epoch * 1e9 + batch
+
+
+def _number(text: str | None) -> float | None:
+    """A number as training logs print it; None for anything else."""
+    if not text or len(text) > 40:
+        return None
+    try:
+        return float(text.replace(",", "").replace("%", ""))
+    except ValueError:
+        return None

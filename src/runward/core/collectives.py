@@ -1,0 +1,93 @@
+"""A collective that timed out: who never came to it.
+
+The ranks that complain are the ones that waited. Guilty is the rank whose last enqueued work is below the others'
+and completed, the rank that a barrier names, or the one that says nothing while all others complain.
+"""
+
+import re
+from dataclasses import dataclass
+
+from runward.core import candidates, casebook, context
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Ranks that did not join, and why they are named."""
+
+    ranks: tuple[int, ...]
+    why: str
+    proven: bool
+    """The ranks' own counters say so, or there is only one other rank: it hangs."""
+    entries: tuple[casebook.Entry, ...] = ()
+
+
+_RANKS = re.compile(r"\d{1,6}")
+
+
+def suspects(
+    book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
+) -> Suspects | None:
+    """The ranks that did not join the collective that the others waited in; None when nothing names one."""
+    return _named(book) or _counters(book) or _sequences(book) or _silent(book, found, ctx)
+
+
+def _named(book: casebook.Casebook) -> Suspects | None:
+    """`Ranks 4, 5 failed to pass monitoredBarrier`, `missing ranks: [3]`."""
+    for entry in reversed(book.with_field("missing")):
+        ranks = tuple(int(text) for text in _RANKS.findall(entry.signal.fields["missing"])[:1024])
+        if ranks:
+            return Suspects(ranks, "the others' message names it", proven=False, entries=(entry,))
+    return None
+
+
+def _counters(book: casebook.Casebook) -> Suspects | None:
+    """Last enqueued and last completed work of each rank, as the ranks print them when they give up."""
+    state: dict[int, tuple[int, int, casebook.Entry]] = {}
+    for entry in book.with_field("enqueued"):
+        fields, rank = entry.signal.fields, entry.signal.rank
+        numbers = (fields.get("enqueued", ""), fields.get("completed", ""))
+        if rank is not None and all(re.fullmatch(r"-?\d{1,15}", text) for text in numbers):
+            state[rank] = (int(numbers[0]), int(numbers[1]), entry)
+    if len(state) < 2:
+        return None
+    top = max(enqueued for enqueued, _, _ in state.values())
+    behind = {r: s for r, s in state.items() if s[0] < top and s[0] <= s[1]}
+    if not behind or len(behind) == len(state):
+        return None
+    low = min(s[0] for s in behind.values())
+    ranks = tuple(sorted(r for r, s in behind.items() if s[0] == low))
+    why = f"its last enqueued collective {low} is completed, while others wait in {low + 1} or later"
+    waiting = next(s[2] for r, s in state.items() if r not in behind)
+    return Suspects(ranks, why, proven=True, entries=(behind[ranks[0]][2], waiting))
+
+
+def _sequences(book: casebook.Casebook) -> Suspects | None:
+    """Ranks that timed out in an earlier collective than the others are behind."""
+    seqs: dict[int, tuple[int, casebook.Entry]] = {}
+    for entry in book.with_field("seq"):
+        rank, text = entry.signal.rank, entry.signal.fields["seq"]
+        if rank is not None and rank not in seqs and re.fullmatch(r"\d{1,15}", text):
+            seqs[rank] = (int(text), entry)
+    if len(seqs) < 3:
+        return None
+    low, high = min(s for s, _ in seqs.values()), max(s for s, _ in seqs.values())
+    ranks = tuple(sorted(rank for rank, (seq, _) in seqs.items() if seq == low))
+    if low == high or len(ranks) > len(seqs) // 3:
+        return None
+    why = f"it waits in collective {low}, the others in {high}"
+    return Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1],))
+
+
+def _silent(
+    book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
+) -> Suspects | None:
+    """The few ranks that say nothing while all others complain of the time-out."""
+    complaining = {c.rank for c in found if c.rank is not None and c.weight >= candidates.SYMPTOM}
+    known = set(book.ranks)
+    if ctx.world_size and ctx.world_size <= 65536:
+        known |= set(range(ctx.world_size))
+    silent = sorted(known - complaining)
+    if not complaining or not silent or len(silent) > max(1, len(known) // 4):
+        return None
+    why = "it alone does not report the time-out" if len(silent) == 1 else "they alone report nothing"
+    return Suspects(tuple(silent), why, proven=len(silent) == 1 and len(known) == 2)

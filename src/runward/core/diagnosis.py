@@ -1,0 +1,217 @@
+"""From a casebook and what is known beside it to one verdict with its evidence. Pure, deterministic, total."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from runward.core import (
+    actions,
+    advice,
+    candidates,
+    casebook,
+    choice,
+    collectives,
+    context,
+    exits,
+    failures,
+    numerics,
+    redact,
+    rules,
+    signals,
+    standing,
+    testimony,
+    unusual,
+)
+from runward.core import evidence as evidences
+
+_C, _A = failures.Cause, failures.Action
+_TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
+_SHUTDOWN = candidates.GENERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The chosen candidate and everything that it was chosen from."""
+
+    chosen: candidates.Candidate
+    found: list[candidates.Candidate]
+    suspects: collectives.Suspects | None
+    dropped: list[candidates.Candidate]
+    """What was survived or belongs to an older attempt."""
+
+
+def diagnose(
+    book: casebook.Casebook, ctx: context.Context | None = None, attempt: int | None = None
+) -> failures.Diagnosis:
+    """Why this attempt ended (or how it stands). `attempt`: which one of an appended log, from 1; None: the last."""
+    known = ctx or context.Context()
+    book.settle()
+    finding = _find(book, known, attempt)
+    action = actions.choose(finding.chosen, book, known)
+    verdict = _verdict(finding, known, action, book)
+    return _diagnosis(finding, verdict, book, known)
+
+
+def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) -> Finding:
+    everything = candidates.gather(book)
+    current = candidates.of_last_attempt(everything, book, attempt)
+    found = candidates.alive(current, book, ctx)
+    dropped = [c for c in everything if c not in found]
+    unstable = numerics.find(book, ctx)
+    found += [unstable] if unstable else []
+    found += testimony.gather(ctx)
+    chosen = choice.best(_admitted(found, book, ctx), candidates.skews(book))
+    if chosen is None or chosen.weight < _floor(ctx):
+        chosen = standing.judge(book, ctx)
+        return Finding(chosen, found, None, dropped)
+    suspects = collectives.suspects(book, found, ctx) if chosen.cause in _TIMEOUTS else None
+    if suspects and suspects.proven and chosen.cause in _TIMEOUTS and suspects.ranks:
+        chosen = replace(chosen, cause=_C.HANG)
+    return Finding(chosen, found, suspects, dropped)
+
+
+def _floor(ctx: context.Context) -> int:
+    """How much a candidate must say: little where the run failed, more where it may be fine."""
+    if ctx.running is True:
+        return 40
+    return 5 if ctx.exit is not None else 25
+
+
+def _admitted(
+    found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
+) -> list[candidates.Candidate]:
+    """Candidates that may speak although the run ended well or is over."""
+    if ctx.exit is not None and ctx.exit.code == 0 and not ctx.children:
+        last = _last_words(found, book)
+        return [c for c in found if c.live or c is last or (c.entry is None and c.weight >= candidates.PROOF)]
+    marks = list(standing.end_marks(book))
+    if marks and ctx.running is not True:
+        done = marks[-1].order
+        return [c for c in found if c.order < done or c.weight >= _SHUTDOWN or c.entry is None]
+    return found
+
+
+def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> candidates.Candidate | None:
+    """An uncaught traceback as the very last thing of a log without end mark: exit 0 may be a pipe's."""
+    if list(standing.end_marks(book)):
+        return None
+    for candidate in reversed(found):
+        one = candidate.traceback
+        edges = book.edges.get(candidate.file)
+        if one and edges and not one.quoted and edges.size - (one.offset or 0) < 4096:
+            later = book.order - candidate.order
+            return candidate if later <= 4 else None
+    return None
+
+
+# -- the verdict ---------------------------------------------------------------------------------------------
+
+
+def _verdict(
+    finding: Finding, ctx: context.Context, action: failures.Action, book: casebook.Casebook
+) -> failures.Verdict:
+    chosen = finding.chosen
+    rank = _rank(finding, book)
+    rule = book.rules.get(chosen.rule)
+    return failures.Verdict(
+        cause=chosen.cause,
+        scope=(rule.scope if rule and rule.scope else None) or actions.scope(chosen.cause),
+        action=action,
+        certainty=_certainty(finding, ctx),
+        summary=_summary(finding, rank),
+        rank=rank,
+        node=chosen.node or (ctx.node if chosen.cause is not _C.NONE else None),
+        root=fingerprint(chosen),
+    )
+
+
+def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
+    chosen = finding.chosen
+    if chosen.cause is _C.NONE:
+        return None
+    if finding.suspects is not None:
+        return finding.suspects.ranks[0] if len(finding.suspects.ranks) == 1 else None
+    if chosen.cause in _TIMEOUTS:
+        return None
+    if chosen.rank is not None:
+        return chosen.rank
+    if chosen.entry and chosen.entry.signal.local_rank is not None and len(book.nodes) <= 1:
+        return chosen.entry.signal.local_rank
+    return evidences.launcher_rank(finding.found)
+
+
+def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:
+    chosen = finding.chosen
+    agree = {c.source for c in finding.found if c.cause is chosen.cause}
+    if chosen.source in ("kernel", "cgroup", "scheduler", "keeper") or len(agree - {"exit"}) > 1:
+        return failures.Certainty.PROVEN
+    if finding.suspects is not None and finding.suspects.proven:
+        return failures.Certainty.PROVEN
+    if chosen.cause is _C.NONE and ctx.exit is not None and ctx.exit.code == 0:
+        return failures.Certainty.PROVEN
+    if chosen.entry is None or chosen.weight < candidates.SYMPTOM:
+        return failures.Certainty.POSSIBLE
+    return failures.Certainty.LIKELY
+
+
+def _summary(finding: Finding, rank: int | None) -> str:
+    chosen = finding.chosen
+    who = f"rank {rank}" if rank is not None else "the run"
+    if finding.suspects is not None:
+        ranks = finding.suspects.ranks
+        names = ", ".join(map(str, ranks[:8])) + (" ..." if len(ranks) > 8 else "")
+        word = "rank" if len(ranks) == 1 else "ranks"
+        return redact.text(f"a collective timed out: {word} {names} did not join ({finding.suspects.why})")
+    text = rules.fill(chosen.summary, fields(chosen, who)) if chosen.summary else chosen.text
+    return redact.text(re.sub(r"\s+", " ", text).strip()[:400])
+
+
+def fields(chosen: candidates.Candidate, who: str) -> Mapping[str, str]:
+    """The fields that a summary may use."""
+    known = {"rank": who, "node": chosen.node or "", "file": chosen.file or "", "text": chosen.text[:200]}
+    if chosen.traceback:
+        one = chosen.traceback
+        known |= {"exc": one.name, "message": one.message[:200], "where": one.where}
+    return {**known, **{name: text[:200] for name, text in (chosen.fields or {}).items() if name != "rank"}}
+
+
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+
+
+def fingerprint(chosen: candidates.Candidate) -> str:
+    """Equal for the same failure in two attempts: rule, and exception with its place; never numbers or ranks."""
+    one = chosen.traceback
+    if one is not None and one.where:
+        return f"{chosen.rule}:{one.name}@{one.where}"[:200]
+    exc = (chosen.fields or {}).get("exc", "")
+    return f"{chosen.rule}:{_NUMBERS.sub('N', exc)}".rstrip(":")[:200]
+
+
+# -- the whole answer ----------------------------------------------------------------------------------------
+
+
+def _diagnosis(
+    finding: Finding, verdict: failures.Verdict, book: casebook.Casebook, ctx: context.Context
+) -> failures.Diagnosis:
+    chosen = finding.chosen
+    proof = evidences.supporting(chosen, finding.found, finding.suspects, book)
+    rare = unusual.pick(book) if verdict.cause is _C.UNKNOWN else []
+    proof += [evidences.unusual_line(*line) for line in rare]
+    said = exits.words(ctx.exit) if ctx.exit else None
+    return failures.Diagnosis(
+        verdict=verdict,
+        evidence=tuple(proof[:12]),
+        counter_evidence=tuple(
+            testimony.contradictions(verdict.cause, ctx) + evidences.survived(finding.dropped, verdict.cause)
+        ),
+        echoes=tuple(evidences.echoes(chosen, finding.found)),
+        advice=advice.give(verdict.cause, book.rules.get(chosen.rule), fields(chosen, "the run")),
+        progress=book.span(),
+        notes=tuple(actions.notes(verdict, ctx)),
+        extra={key: value for key, value in {"exit": said, "unusual": [r[0] for r in rare]}.items() if value},
+    )
+
+
+def line_of(signal: signals.Signal) -> failures.Evidence:
+    """A signal as evidence."""
+    return evidences.of_signal(signal)

@@ -1,0 +1,95 @@
+"""The lines that prove a verdict, those that only echo it, and those that look bad but were survived."""
+
+from collections.abc import Iterable
+
+from runward.core import candidates, casebook, collectives, durations, failures, redact, signals
+
+_C = failures.Cause
+_KEEP = 6
+
+
+def of_signal(signal: signals.Signal, source: str = "log") -> failures.Evidence:
+    """A recognised line as evidence, secrets masked."""
+    at = signal.at if signal.at is not None and signal.at > 1e8 else None
+    return failures.Evidence(
+        text=redact.text(signal.text.rstrip()),
+        file=signal.file,
+        line=signal.line,
+        offset=signal.offset,
+        rank=signal.rank,
+        at=durations.iso(at),
+        rule=signal.rule,
+        source=source,
+    )
+
+
+def of_candidate(candidate: candidates.Candidate) -> failures.Evidence:
+    """A candidate as evidence: its line, or what its witness says."""
+    if candidate.entry is not None:
+        return of_signal(candidate.entry.signal, "kernel" if candidate.source == "kernel" else "log")
+    return failures.Evidence(redact.text(candidate.text), source=candidate.source, rule=candidate.rule)
+
+
+def unusual_line(text: str, file: str | None, offset: int) -> failures.Evidence:
+    """A line that no rule knows."""
+    return failures.Evidence(redact.text(text.rstrip()), file=file, offset=offset, rule="unusual")
+
+
+def supporting(
+    chosen: candidates.Candidate,
+    found: list[candidates.Candidate],
+    suspects: collectives.Suspects | None,
+    book: casebook.Casebook,
+) -> list[failures.Evidence]:
+    """The deciding line first, then what speaks for the same, each line once."""
+    lines = [of_signal(entry.signal) for entry in suspects.entries] if suspects else []
+    if chosen.entry is not None or chosen.cause not in (_C.NONE, _C.UNKNOWN):
+        lines.append(of_candidate(chosen))
+    same = [c for c in found if c.cause is chosen.cause and c is not chosen]
+    same.sort(key=lambda c: (c.rank == chosen.rank, c.weight), reverse=True)
+    lines += [of_candidate(c) for c in same[:_KEEP]]
+    lines += [of_candidate(c) for c in found if c.source != "log" and c.cause is chosen.cause][:2]
+    if chosen.cause in (_C.NONE, _C.UNKNOWN, _C.HANG, _C.KILLED, _C.DATALOADER):
+        lines += _standing(book)
+    if chosen.cause is _C.UNKNOWN:
+        lines += [of_candidate(c) for c in found if c.entry is not None][-3:]
+    return list(_once(lines))
+
+
+def _standing(book: casebook.Casebook) -> list[failures.Evidence]:
+    """How far it came: the end mark and the last progress line; benign lines that look bad."""
+    marks = book.entries(signals.Role.END_MARK)[-2:] + book.entries(signals.Role.PROGRESS)[-1:]
+    phases = book.entries(signals.Role.PHASE)[-1:]
+    calm = book.entries(signals.Role.BENIGN)
+    return [of_signal(entry.signal) for entry in (*marks, *phases, *calm[:2], *calm[-1:])]
+
+
+def survived(dropped: list[candidates.Candidate], cause: failures.Cause) -> list[failures.Evidence]:
+    """Lines that look like a failure and were not its cause: the run went on after them."""
+    if cause is not _C.NONE:
+        return []
+    return list(_once(of_candidate(c) for c in dropped[:2] + dropped[-2:]))
+
+
+def echoes(chosen: candidates.Candidate, found: list[candidates.Candidate]) -> list[failures.Evidence]:
+    """What follows from the first cause."""
+    others = [c for c in found if c.entry is not None and c.cause is not chosen.cause]
+    return list(_once(of_candidate(c) for c in others[:5]))
+
+
+def launcher_rank(found: list[candidates.Candidate]) -> int | None:
+    """The rank that a launcher saw fail first: a witness, used where the fault's own line names none."""
+    seen = [c for c in found if c.fields and ("exitcode" in c.fields or "signum" in c.fields)]
+    named = [c for c in seen if c.rank is not None and c.weight > 6]
+    roots = [c for c in named if c.rule == "elastic_root_rank"]
+    pick = roots or named
+    return pick[0].rank if pick else None
+
+
+def _once(lines: Iterable[failures.Evidence]) -> Iterable[failures.Evidence]:
+    seen: set[tuple[str | None, int | None, str]] = set()
+    for line in lines:
+        key = (line.file, line.offset, line.text)
+        if key not in seen:
+            seen.add(key)
+            yield line

@@ -1,0 +1,179 @@
+"""What stands before the message of a log line: rank, node, time, level.
+
+Every launcher and logger puts its own words in front. Taking them off tells who speaks and when, and lets a
+rule say "the message begins with this". Bounded: at most eight prefixes of a line's first 300 characters.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_LIMIT = 300
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The parsed front of a line, and where its message begins."""
+
+    body: str
+    rank: int | None = None
+    node: str | None = None
+    at: float | None = None
+    """Seconds since the epoch; below 1e8: seconds since boot, as the kernel's ring buffer prints them."""
+    local_rank: int | None = None
+    """The number that NCCL prints behind host and pids: a device of that host."""
+    level: str = ""
+    """`INFO`, `WARNING`, `ERROR` ... where a logger wrote it."""
+    speaker: str = ""
+    """The words that name the speaker, equal for lines of one process; groups interleaved tracebacks."""
+    indent: int = 0
+    """Blanks between the prefixes and the message."""
+
+
+_CLOCK = r"(?P<h>\d{1,2}):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
+_ISO = r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK + r"(?P<z>Z|[+-]\d\d:?\d\d)?"
+_SYSLOG_HOST = r"(?: (?P<node>[\w.-]+) (?=[\w.-]+(?:\[\d+\])?:))?"
+_LEVELS = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|EXCEPTION)"
+_SPEAKERS = [
+    r"\[(?:rank|default|Rank|RANK)[ :=]*(?P<rank>\d{1,6})\]:?",
+    r"\[(?:rank|Rank|RANK)[ :=]*(?P<rank>\d{1,6})(?:/\d+|[ ,|][^\]]{0,60})\]:?",
+    r"(?:rank|Rank|RANK)[ =:_]?(?P<rank>\d{1,6})(?: *[:|\]]| -(?= ))",
+    r"(?P<rank>\d{1,6}): (?!\d)",
+    r"\[\d+,(?P<rank>\d{1,6})\](?:<std(?:err|out)>)?:",
+    r"task(?P<rank>\d{1,6})(?:: | (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?)",
+    r"\((?P<who>[A-Za-z_][\w.:<>\[\] -]{0,80}? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:-]+))?\)(?: \|)?",
+    r"\((?:raylet|autoscaler[^)]*|gcs_server)(?:[^)]{0,60}ip=(?P<node>[\w.:-]+))?\)",
+    r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\]",
+    r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d{1,6})\]",
+    r"(?P<node>[A-Za-z][\w.-]*)\[(?P<rank>\d{1,6})\]:",
+    r"(?P<node>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<local>\d{1,3})\]",
+    r"(?:worker|trainer)[-_ ]?(?P<rank>\d{1,6})(?:: | \| )",
+    r"(?P<node>host\d{1,5}|node[-_]?\d{1,5}): ",
+]
+_TIMES = [
+    rf"\[?{_ISO}\]?(?: UTC)?",
+    rf"\[(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{{4}}) {_CLOCK}(?: [\w.]+)?(?: (?P<lvl>{_LEVELS}))?\]:?",
+    rf"\[(?P<mo>\d\d)/(?P<d>\d\d) {_CLOCK}[^\]]{{0,60}}\]:?",
+    rf"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* (?P<mon>[A-Z][a-z][a-z]) +(?P<d>\d{{1,2}}) {_CLOCK} (?P<y>\d{{4}})\]?",
+    rf"\[?(?P<mon>[A-Z][a-z][a-z]) +(?P<d>\d{{1,2}}) (?:(?P<y>\d{{4}}) )?{_CLOCK}\]?{_SYSLOG_HOST}",
+    rf"\[?(?P<lv>[IWEFCD])(?P<md>\d{{3,4}}) {_CLOCK} +(?:\d+ +)?[\w./<>+-]+:\d+\](?: \[[\w/]+\])?",
+    rf"(?P<mo>\d\d)[-/](?P<d>\d\d) {_CLOCK}",
+    rf"\[?{_CLOCK}\]?(?= )",
+    r"\[ *(?:\+)?(?P<up>\d{1,9}\.\d{3,6})\]",
+    r"kern +:\w+ +: (?=\d{4})",
+]
+_NOISE = [
+    rf"[-|:]? ?\[?(?P<lvl>{_LEVELS})\]?(?: +\[[\w./<>-]+:\d+(?::\w+)?\]| *[:|-](?= )|:(?=\S)| +(?=\S))",
+    r"\[(?P<lv>[EWIF]) (?:\S+ )?[\w./]+:\d+\]",
+    r"\[PG (?:ID )?[^\]]{0,80}? Rank (?P<rank>\d{1,6})\]",
+    r"\[[\w./-]+\.(?:py|cc|cpp|cu|h):\d+(?::\w+)?\]",
+    r"[\w.]+:\w*:\d+ ?[-|\]](?= )",
+    r"[-|](?= ) ?",
+    r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)|\|)",
+    r"kernel: ?",
+    r"slurmstepd: error: (?=\S*Error)",
+]
+_SKIP = re.compile(r"[ \t]*")
+_PARTS = [re.compile(pattern) for pattern in (*_SPEAKERS, *_TIMES, *_NOISE)]
+_SPEAKING = len(_SPEAKERS)
+_FRONT = re.compile(r"[ \t]*(?:[\[(\d]|[A-Za-z][A-Za-z\d_.-]*[ :\[|=/]|[-|])")
+_GLOG_LEVEL = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CRITICAL", "D": "DEBUG"}
+
+
+def split(line: str, year: int | None = None) -> Prefix:
+    """The front of `line`. `year` completes stamps that have none; without it they give no instant."""
+    found = _Found(year)
+    place = 0
+    head = line[:_LIMIT]
+    for _ in range(8):
+        start = _SKIP.match(head, place)
+        at = start.end() if start else place
+        step = found.take(head, at) if _FRONT.match(head, at) else None
+        if step is None or step <= at:
+            break
+        place = step
+    rest = line[place:].lstrip(":") if place else line
+    body = rest.lstrip(" \t")
+    speaker = "".join(found.speaker)
+    indent = len(rest) - len(body)
+    return Prefix(body, found.rank, found.node, found.at, found.local, found.level, speaker, indent)
+
+
+class _Found:
+    """What the prefixes of one line have said so far."""
+
+    def __init__(self, year: int | None) -> None:
+        self.year = year
+        self.rank: int | None = None
+        self.node: str | None = None
+        self.local: int | None = None
+        self.at: float | None = None
+        self.level = ""
+        self.speaker: list[str] = []
+
+    def take(self, head: str, at: int) -> int | None:
+        """Where the prefix that begins at `at` ends, or None when there is none."""
+        for index, pattern in enumerate(_PARTS):
+            match = pattern.match(head, at)
+            if match is None or match.end() == at:
+                continue
+            self._keep(match.groupdict(), match[0] if index < _SPEAKING else "")
+            return match.end()
+        return None
+
+    def _keep(self, groups: dict[str, str | None], speaker: str) -> None:
+        if speaker:
+            self.speaker.append(speaker)
+        if groups.get("rank") and self.rank is None:
+            self.rank = int(groups["rank"] or 0)
+        if groups.get("node") and self.node is None:
+            self.node = groups["node"]
+        if groups.get("local") and self.local is None:
+            self.local = int(groups["local"] or 0)
+        if groups.get("lvl") or groups.get("lv"):
+            self.level = groups.get("lvl") or _GLOG_LEVEL.get(groups.get("lv") or "", "")
+        if self.at is None and groups.get("h"):
+            self.at = instant(groups, self.year)
+        if self.at is None and groups.get("up"):
+            self.at = float(groups["up"] or 0)
+
+
+def instant(groups: dict[str, str | None], year: int | None) -> float | None:
+    """Seconds since the epoch of the parts of a stamp (naive stamps are taken as UTC), or None."""
+    month, day = groups.get("mo"), groups.get("d")
+    if groups.get("mon"):
+        month = str(_MONTHS.get(groups["mon"] or "", 0))
+    if groups.get("md"):
+        digits = groups["md"] or ""
+        month, day = digits[:-2], digits[-2:]
+    full = groups.get("y") or (str(year) if year else None)
+    if not (full and month and day):
+        return None
+    fraction = float("0." + (groups.get("f") or "0"))
+    try:
+        moment = datetime(
+            int(full),
+            int(month),
+            int(day),
+            int(groups["h"] or 0),
+            int(groups["mi"] or 0),
+            int(groups["s"] or 0),
+            tzinfo=UTC,
+        )
+    except ValueError:
+        return None
+    return moment.timestamp() + fraction - _zone(groups.get("z"))
+
+
+def _zone(text: str | None) -> float:
+    if not text or text == "Z":
+        return 0.0
+    digits = text[1:].replace(":", "")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:4]) * 60
+    return float(seconds if text[0] == "+" else -seconds)

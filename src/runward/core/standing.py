@@ -1,0 +1,131 @@
+"""Runs whose log accuses nobody: finished, alive, hung, ended early, or simply not explained."""
+
+from collections.abc import Iterable
+
+from runward.core import candidates, casebook, context, exits, failures, signals
+
+_C, _A = failures.Cause, failures.Action
+SILENT_S = 600.0
+"""Silence of a live run from which it is called a hang."""
+PATIENT_S = 3600.0
+"""The same while it evaluates, compiles, saves or loads."""
+FRESH_S = 120.0
+"""A checkpoint file that grew this recently is a sign of work."""
+_LONG_PHASES = ("evaluation", "compile", "checkpoint", "download", "startup")
+
+
+def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
+    """The verdict without an accused line."""
+    if ctx.running is True:
+        return _alive(book, ctx)
+    if ctx.exit is not None and ctx.exit.code == 0:
+        return _finished(book, ctx)
+    if ctx.exit is None and not ctx.state.startswith("FAILED") and ctx.state != "ERROR":
+        return _made(_C.NONE, _A.NONE, "nothing in the log speaks of a failure")
+    if _end_mark(book):
+        return _made(_C.NONE, _A.NONE, "the training's own end mark is there; it failed while shutting down")
+    said = f" ({exits.words(ctx.exit)})" if ctx.exit else ""
+    return _made(_C.UNKNOWN, _A.RESTART, f"it ended{said} and nothing in the log says why")
+
+
+def _made(
+    cause: failures.Cause, action: failures.Action, text: str, entry: casebook.Entry | None = None
+) -> candidates.Candidate:
+    return candidates.Candidate(
+        cause, action, 1, f"by_{cause}", text, entry, source="exit" if not entry else "log"
+    )
+
+
+def _end_mark(book: casebook.Casebook) -> casebook.Entry | None:
+    marks = book.entries(signals.Role.END_MARK)
+    return marks[-1] if marks else None
+
+
+def _finished(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
+    span = book.span()
+    total = ctx.total_steps or span.total
+    short = total is not None and span.last_step is not None and span.last_step < 0.98 * total
+    if short and ctx.total_steps and not _end_mark(book):
+        return _made(_C.UNKNOWN, _A.HOLD, f"it ended early at {span.last_step} of {total} with exit 0")
+    return _made(_C.NONE, _A.NONE, "it finished: exit 0", _end_mark(book))
+
+
+def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
+    uneven = _uneven(book)
+    if uneven is not None and (ctx.gpu_util or 0) >= 90:
+        return _made(
+            _C.HANG, _A.CHANGE, "its ranks have different numbers of batches: one waits for ever", uneven
+        )
+    cpu = ctx.extra.get("cpu", "")
+    if ctx.gpu_util == 0 and "100%" in cpu:
+        return _made(_C.DATALOADER, _A.HOLD, f"the GPUs are idle while a loader is busy (cpu {cpu})")
+    slow = _loader_bound(book)
+    if slow is not None:
+        return _made(_C.DATALOADER, _A.CHANGE, "nearly all of the step time is spent waiting for data", slow)
+    hung = "hang" in ctx.extra.get("process", "").lower()
+    if hung or _silent(book, ctx):
+        return _made(_C.HANG, _A.RESTART, _hang_text(ctx), _last_progress(book))
+    return _made(_C.NONE, _A.NONE, "it is alive and nothing in the log speaks of a failure")
+
+
+def _silent(book: casebook.Casebook, ctx: context.Context) -> bool:
+    if ctx.silent_s is None or (ctx.checkpoint_age_s is not None and ctx.checkpoint_age_s < FRESH_S):
+        return False
+    return ctx.silent_s >= (PATIENT_S if _busy(book) else SILENT_S)
+
+
+def _busy(book: casebook.Casebook) -> bool:
+    """Whether the last thing said is that a long phase began."""
+    begun = -1
+    for entry in book.entries(signals.Role.PHASE):
+        rule = book.rules.get(entry.signal.rule)
+        if rule is not None and rule.phase in _LONG_PHASES:
+            begun = entry.order if rule.edge != "end" else -1
+    last = _last_progress(book)
+    return begun >= 0 and (last is None or begun > last.order or begun == book.order)
+
+
+def _last_progress(book: casebook.Casebook) -> casebook.Entry | None:
+    found = book.entries(signals.Role.PROGRESS)
+    return found[-1] if found else None
+
+
+def _hang_text(ctx: context.Context) -> str:
+    parts = [f"no new line for {ctx.silent_s:.0f} s" if ctx.silent_s else "it makes no progress"]
+    if ctx.gpu_util is not None:
+        parts.append(f"GPU at {ctx.gpu_util:.0f} %")
+    if ctx.gpu_util == 100 and ctx.gpu_mem_util == 0:
+        parts.append("memory at 0 %: it waits in a collective")
+    return "it hangs: " + ", ".join(parts)
+
+
+def _uneven(book: casebook.Casebook) -> casebook.Entry | None:
+    """The last progress lines stand at one step with different totals, close to their end."""
+    last = book.entries(signals.Role.PROGRESS)[-6:]
+    steps = {entry.signal.fields.get("step") for entry in last}
+    totals = {entry.signal.fields.get("total") for entry in last if entry.signal.fields.get("total")}
+    if len(last) < 2 or len(steps) != 1 or len(totals) < 2:
+        return None
+    return last[-1]
+
+
+def _loader_bound(book: casebook.Casebook) -> casebook.Entry | None:
+    entries = book.with_field("data_time")[-6:]
+    shares = [share for share in map(_share, entries) if share is not None]
+    if len(shares) < 2 or sum(1 for share in shares if share > 0.8) * 2 < len(shares):
+        return None
+    return max(entries, key=lambda entry: float(entry.signal.fields.get("data_time", "0")[:12]))
+
+
+def _share(entry: casebook.Entry) -> float | None:
+    fields = entry.signal.fields
+    try:
+        step, data = float(fields["step_time"]), float(fields["data_time"])
+    except (KeyError, ValueError):
+        return None
+    return data / step if step > 1.0 else 0.0
+
+
+def end_marks(book: casebook.Casebook) -> Iterable[casebook.Entry]:
+    """The marks with which a training says that it is done."""
+    return book.entries(signals.Role.END_MARK)

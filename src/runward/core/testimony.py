@@ -1,0 +1,93 @@
+"""Witnesses beside the log as candidates: exit status, scheduler's words, memory counters, our own hand."""
+
+from dataclasses import replace
+
+from runward.core import candidates, context, exits, failures, job, schedulers
+
+_C, _A = failures.Cause, failures.Action
+_OURS = {
+    "user": (_C.CANCELLED, _A.HOLD, "it was stopped through Runward"),
+    "stall": (_C.HANG, _A.RESTART, "Runward ended it: no progress"),
+    "idle": (_C.GPU_IDLE, _A.HOLD, "Runward ended it: its GPUs were idle"),
+    "max_runtime": (_C.TIME_LIMIT, _A.HOLD, "its --max-runtime was reached"),
+}
+_FACTS: dict[str, tuple[failures.Cause, failures.Action, int, str]] = {
+    "oom_kill": (_C.HOST_OOM, _A.CHANGE, 96, "the memory cgroup killed it"),
+    "node_oom": (_C.HOST_OOM, _A.RESTART_ELSEWHERE, 95, "the node ran out of memory"),
+    "preempted": (_C.PREEMPTED, _A.RESTART, 96, "it was preempted"),
+    "time_limit": (_C.TIME_LIMIT, _A.RESTART, 96, "its time limit was reached"),
+    "node_failed": (_C.NODE_FAILURE, _A.RESTART_ELSEWHERE, 96, "its node failed"),
+    "cancelled_by": (_C.CANCELLED, _A.HOLD, 96, "it was cancelled"),
+    "gpu_lost": (_C.GPU_HARDWARE, _A.RESTART_ELSEWHERE, 96, "a GPU was lost"),
+    "pids_max": (_C.RESOURCE_LIMIT, _A.CHANGE, 90, "the limit of processes was reached"),
+    "disk_full": (_C.DISK_FULL, _A.HOLD, 75, "the disk is full"),
+}
+_ENDS = candidates.ENDS
+_STATE_WEIGHT = {_C.HOST_OOM: 95, _C.UNSCHEDULABLE: 40, _C.PREEMPTED: 90, _C.UNKNOWN: 12}
+
+
+def gather(ctx: context.Context) -> list[candidates.Candidate]:
+    """Candidates from everything that is known beside the log."""
+    found = [*_ours(ctx), *_facts(ctx), *_state(ctx)]
+    for status, source in [(ctx.exit, "exit"), *((child, "launcher") for child in ctx.children)]:
+        candidate = _status(status, source) if status else None
+        found += [candidate] if candidate else []
+    return found
+
+
+def _made(
+    cause: failures.Cause, action: failures.Action, weight: int, text: str, source: str
+) -> candidates.Candidate:
+    ends = cause in _ENDS and weight >= candidates.PROOF
+    rule = f"{source}_{cause}"
+    return candidates.Candidate(cause, action, weight, rule, text, None, source=source, text=text, ends=ends)
+
+
+def _ours(ctx: context.Context) -> list[candidates.Candidate]:
+    found = _OURS.get(ctx.stopped_by_us)
+    return [_made(found[0], found[1], 99, found[2], "keeper")] if found else []
+
+
+def _facts(ctx: context.Context) -> list[candidates.Candidate]:
+    found = []
+    for witness in ctx.witnesses:
+        known = _FACTS.get(witness.fact)
+        if known is None:
+            continue
+        weight = 60 if (witness.source, witness.fact) == ("docker", "oom_kill") else known[2]
+        text = known[3] + (f" ({witness.detail})" if witness.detail else "")
+        found.append(_made(known[0], known[1], weight, text, witness.source))
+    return found
+
+
+def _state(ctx: context.Context) -> list[candidates.Candidate]:
+    word = schedulers.read(ctx.state)
+    if word is None or word.cause in (None, _C.NONE):
+        return []
+    weight = _STATE_WEIGHT.get(word.cause, candidates.PROOF)
+    if ctx.state.startswith("EVICTED"):
+        weight = 70
+    made = _made(word.cause, word.action, weight, f"{word.text} ({ctx.state})", "scheduler")
+    return [replace(made, ends=made.ends and not ctx.state.startswith("EVICTED"))]
+
+
+def _status(status: job.ExitStatus, source: str) -> candidates.Candidate | None:
+    meaning = exits.meaning(status)
+    if meaning is None or status.code == 0:
+        return None
+    weight = {9: 33, 11: 45, 7: 45, 6: 13}.get(status.signum or 0, meaning.weight)
+    text = meaning.text if status.code is not None else f"{meaning.text} [{exits.words(status)}]"
+    return _made(meaning.cause, meaning.action, weight, text, source)
+
+
+def contradictions(winner: failures.Cause, ctx: context.Context) -> list[failures.Evidence]:
+    """Witnesses that speak against a verdict."""
+    found = []
+    for witness in ctx.witnesses:
+        denies = witness.fact == "no_oom_kill" and winner in (_C.HOST_OOM, _C.KILLED)
+        if denies:
+            text = witness.detail or "the memory cgroup's oom_kill did not rise"
+            found.append(failures.Evidence(text, source=witness.source))
+    if winner is not _C.NONE and ctx.exit is not None and ctx.exit.code == 0:
+        found.append(failures.Evidence("the exit status is 0", source="exit"))
+    return found

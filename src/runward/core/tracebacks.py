@@ -1,0 +1,156 @@
+"""Python tracebacks of interleaved processes: which exception, raised where, by whom.
+
+A literal hit opens a group; lines of the same speaker are taken until the first one that is not indented: the
+exception. Bounded: 64 open groups, 200 lines each. Costs nothing while no group is open.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from runward.core import prefixes, signals
+
+START = "Traceback (most recent call"
+MAX_OPEN, MAX_LINES = 64, 200
+_FRAME = re.compile(r'File "(?P<path>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<where>\S{1,100}))?')
+_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$")
+_BAR = re.compile(r"\d+%\||it/s|s/it|\d/\d+ \[")
+_FOREIGN = re.compile(r"\d+%\||it/s\b|s/it\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Traceback:
+    """One finished traceback."""
+
+    name: str
+    """The exception's class as printed, e.g. `torch.OutOfMemoryError`."""
+    message: str
+    where: str
+    """`file.py:88 in step` of the innermost frame of the user's code, else of the innermost frame."""
+    rank: int | None = None
+    node: str | None = None
+    at: float | None = None
+    file: str | None = None
+    line: int | None = None
+    """Line of the exception itself."""
+    offset: int | None = None
+    start: int | None = None
+    """Offset of the line that opened it."""
+    quoted: bool = False
+    """Printed inside another message (a caught and logged exception, or a sample of text)."""
+    ignored: bool = False
+    """`Exception ignored in`: clean-up noise of the interpreter."""
+    text: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    speaker: str
+    indent: int
+    start: int
+    rank: int | None
+    node: str | None
+    at: float | None
+    quoted: bool
+    ignored: bool
+    frames: list[tuple[str, str, str]] = field(default_factory=list)
+    lines: int = 0
+
+
+class Grouper:
+    """Collects the tracebacks of one source, line by line."""
+
+    def __init__(self, source: signals.Source) -> None:
+        self._source = source
+        self._open: list[_Open] = []
+        self._ignoring = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a traceback is open: only then lines without a hit have to be shown."""
+        return bool(self._open)
+
+    def ignore_next(self) -> None:
+        """The next traceback is clean-up noise (`Exception ignored in`)."""
+        self._ignoring = True
+
+    def feed(self, place: signals.Place) -> Traceback | None:
+        """Show one line; returns the traceback that it finishes."""
+        text = place.text
+        at = text.find(START)
+        if at >= 0:
+            self._begin(text, at, place.offset or 0)
+            return None
+        if not self._open:
+            return None
+        front = prefixes.split(text, self._source.year)
+        for group in self._open:
+            if group.speaker == front.speaker:
+                return self._take(group, front, place)
+        return None
+
+    def _begin(self, text: str, at: int, offset: int) -> None:
+        front = prefixes.split(text, self._source.year)
+        lead = front.body[: max(0, front.body.find(START))]
+        plain = (
+            not lead.strip(" |+-*") or lead.rstrip().endswith("Exception Group") or bool(_BAR.search(lead))
+        )
+        rank = front.rank if front.rank is not None else self._source.rank
+        indent = front.indent if plain and not _BAR.search(text[:at]) else 0
+        group = _Open(
+            front.speaker,
+            indent,
+            offset,
+            rank,
+            front.node or self._source.node,
+            front.at,
+            not plain or front.level in ("WARNING", "INFO", "DEBUG"),
+            self._ignoring,
+        )
+        self._ignoring = False
+        self._open.append(group)
+        del self._open[:-MAX_OPEN]
+
+    def _take(self, group: _Open, front: prefixes.Prefix, place: signals.Place) -> Traceback | None:
+        group.lines += 1
+        body = front.body.lstrip("| ") if front.body.startswith("|") else front.body
+        frame = _FRAME.search(body)
+        if frame and (front.indent > group.indent or body.startswith("File ")):
+            group.frames.append((frame["path"], frame["line"], frame["where"] or ""))
+            del group.frames[:-64]
+        elif body and front.indent <= group.indent and not _FOREIGN.search(body):
+            found = _EXCEPTION.match(body)
+            if found and (front.at is None or "." in found["name"] or found["name"][:1].isupper()):
+                self._open.remove(group)
+                return self._finish(group, found, place)
+        if group.lines > MAX_LINES:
+            self._open.remove(group)
+        return None
+
+    def _finish(self, group: _Open, found: re.Match[str], place: signals.Place) -> Traceback:
+        return Traceback(
+            name=found["name"],
+            message=(found["message"] or "")[:500],
+            where=_innermost(group.frames),
+            rank=group.rank,
+            node=group.node,
+            at=group.at,
+            file=self._source.file,
+            line=place.line,
+            offset=place.offset,
+            start=group.start,
+            quoted=group.quoted,
+            ignored=group.ignored,
+            text=place.text[: signals.TEXT_LIMIT],
+        )
+
+
+def _innermost(frames: list[tuple[str, str, str]]) -> str:
+    own = [frame for frame in frames if not _library(frame[0])]
+    if not (own or frames):
+        return ""
+    path, line, where = (own or frames)[-1]
+    return f"{path}:{line}" + (f" in {where}" if where else "")
+
+
+def _library(path: str) -> bool:
+    return "site-packages" in path or "dist-packages" in path or "/lib/python" in path or path.startswith("<")
