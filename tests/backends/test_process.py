@@ -103,3 +103,10 @@ def test_a_voided_attempt_stays_void(tmp_path):
 )
 def test_a_token_leads_to_its_attempt(token, folder):
     assert local_processes.folder_of_token("/runs", token) == folder
+
+
+def test_a_state_folder_that_cannot_be_written_is_a_clear_error(tmp_path, looker):
+    (tmp_path / "file").write_text("")
+    folder = str(tmp_path / "file" / "attempt_1")
+    with pytest.raises(errors.InternalError, match="cannot be written down: Not a directory"):
+        looker.submit(job.JobSpec(("true",), "/", {}, options={"process.attempt_dir": folder}), "a-1-x")

@@ -77,6 +77,18 @@ print(json.dumps(status.exit.to_json()))
         assert said == '{"code": null, "signum": null, "seen": false}\n'
 
 
+def test_what_a_successful_command_leaves_gets_the_grace_without_a_keeper_too(place):
+    code = "(sleep 1; echo uploaded) & echo up; read line; exit 0"
+    read, write = os.pipe()
+    folder = place.submit("a-1-x", "sh", "-c", code, stdin_fd=read, grace_s=60)
+    os.close(read)
+    place.wait_for_output(folder, b"up")
+    place.kill_keeper(folder)
+    os.close(write)
+    assert place.final(folder).state is job.JobState.SUCCEEDED
+    assert place.output(folder) == b"up\nuploaded\n"
+
+
 def test_a_request_to_end_is_carried_out_without_a_keeper(place):
     folder = place.python("a-1-x", UP)
     place.wait_for_output(folder, b"up")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _BLOCK = 4096
 _SOON_FULL_S = 30.0
 _RATE_OVER_S = 0.5
+_NEAR = 4
 
 
 def open_outputs(spec: specs.LogSpec) -> list[int]:
@@ -93,7 +94,8 @@ class Bounded:
             return room < self._low
         self._last = (now, room)
         rate = max(0.0, (then - room) / (now - before))
-        return room < self._low or (rate > 0 and room < rate * _SOON_FULL_S)
+        # A checkpoint being saved is no reason to give up logs on a disk with plenty of room.
+        return room < self._low or room < min(rate * _SOON_FULL_S, self._low * _NEAR)
 
     def _make_room(self, room: int) -> None:
         """Old output first, then the reserve; the command's next line matters more than either."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from runward import ports
-from runward.backends.process import attempts, launching, strays
+from runward.backends.process import attempts, launching, statuses, strays
 from runward.core import errors, job
 from runward.keeper import endings, layout, proc, syscalls
 
@@ -33,6 +33,7 @@ class Process:
         """Pids of keepers that are children of ours and were not waited for yet."""
         self._fds: dict[str, dict[str, int]] = {}
         self._strays: dict[str, strays.Strays] = {}
+        self._waited: set[str] = set()
         if acts:
             syscalls.become_subreaper()  # a command whose keeper is killed then falls to us, with its status
 
@@ -181,7 +182,7 @@ class Process:
             return self._orphaned(found)
         if found.start is None and found.exit is None:
             return self._not_started(found, pending=pending)
-        return _final(found)
+        return statuses.final(found)
 
     def _not_started(self, found: attempts.Attempt, *, pending: bool) -> job.JobStatus | job.Unseen:
         if pending:
@@ -194,31 +195,22 @@ class Process:
         """The keeper lives. Right after the command's death its exit file is milliseconds away."""
         root = self._fds.get(found.folder, {}).get("root")
         deadline = time.monotonic() + _EXIT_FILE_S
-        while found.exit is None and root is not None and proc.is_dead(root) and time.monotonic() < deadline:
+        while (
+            found.exit is None
+            and root is not None
+            and found.folder not in self._waited
+            and proc.is_dead(root)
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.001)
             found = attempts.look(found.folder)
-        if found.gone is not None:
-            return _final(found)
-        state, word = job.JobState.RUNNING, "running"
-        if found.exit is not None or found.asked:
-            state, word = job.JobState.ENDING, "ending"
-        elif found.root is not None and (one := proc.stat(found.root.pid)) and one.state in {"T", "t"}:
-            state, word = job.JobState.SUSPENDED, "stopped by a signal"
-        exit_status = attempts.exit_status(found.exit) if found.exit else None
-        return job.JobStatus(
-            state,
-            word,
-            exit_status,
-            reason=_stuck(found.folder),
-            started_at=attempts.instant(found.start),
-            witnesses=attempts.oom_witnesses(found) if found.exit else (),
-        )
+        if found.exit is None and root is not None and proc.is_dead(root):
+            self._waited.add(found.folder)  # a stopped keeper, or a tracer: do not wait at every poll
+        return statuses.final(found) if found.gone is not None else statuses.kept(found)
 
     def _stray(self, found: attempts.Attempt) -> strays.Strays:
         if found.folder not in self._strays:
-            spec = layout.read_spec(found.folder) or {}
-            token = spec.get("token")
-            stray = strays.Strays(found.folder, found.root, token if isinstance(token, str) else "\0")
+            stray = strays.Strays(found.folder, found.root)
             end = layout.read_json(os.path.join(found.folder, layout.END))
             if end is not None and self._acts:
                 stray.ladder.ask(endings.Plan(end), time.monotonic())
@@ -227,67 +219,32 @@ class Process:
 
     def _orphaned(self, found: attempts.Attempt) -> job.JobStatus:
         """The keeper was killed: the command runs on, or what it left is ended here."""
-        if found.rebooted:
-            if self._acts:
-                strays.write_end(found.folder, None, self._stray(found).ladder)
-            return _final(found)
         stray, now = self._stray(found), time.monotonic()
-        started = attempts.instant(found.start)
-        word = "keeper was killed"
-        if stray.root_alive():
-            if not self._acts:
-                return job.JobStatus(job.JobState.RUNNING, word, started_at=started)
-            stray.note(now)
-            stray.ladder.advance(now)
-            state = job.JobState.RUNNING if stray.ladder.step == "idle" else job.JobState.ENDING
-            return job.JobStatus(state, word, started_at=started)
-        if self._acts:
-            stray.reap()
-            stray.ladder.root_ended(now, well=False, grace_s=0.0)
-        if not stray.none_left():
+        if not found.rebooted and stray.root_alive():
             if self._acts:
+                stray.note(now)
                 stray.ladder.advance(now)
-            return job.JobStatus(job.JobState.ENDING, word, started_at=started, reason=_stuck(found.folder))
+            return statuses.without_keeper(found, ending=stray.ladder.step != "idle")
         root = self._fds.get(found.folder, {}).get("root")
-        status = None if root is None else strays.status_seen_by_us(root, found.root)
+        if root is not None:
+            stray.see_root(root)
+        if not found.rebooted and not self._nothing_left(stray, now):
+            return statuses.without_keeper(found, ending=True)
         if self._acts:
-            strays.write_end(found.folder, status, stray.ladder)
-            return _final(attempts.look(found.folder))
-        final = _final(found)
-        return final if final.exit and final.exit.seen else replace(final, exit=strays.exit_of(status))
+            strays.write_end(found.folder, stray.status, stray.ladder)
+            return statuses.final(attempts.look(found.folder))
+        final = statuses.final(found)
+        return final if final.exit and final.exit.seen else replace(final, exit=strays.exit_of(stray.status))
 
-
-def _final(found: attempts.Attempt) -> job.JobStatus:
-    seen = attempts.exit_status(found.exit)
-    asked = found.asked if found.exit is None else found.exit.get("asked") is True
-    if seen.code == 0:
-        state = job.JobState.SUCCEEDED
-    else:
-        state = job.JobState.CANCELLED if asked else job.JobState.FAILED
-    word = "ended" if found.exit is not None else "keeper was killed"
-    if found.exit is None and found.rebooted:
-        word = "machine was restarted"
-    return job.JobStatus(
-        state,
-        word,
-        seen,
-        reason=attempts.failure(found.exit),
-        started_at=attempts.instant(found.start),
-        ended_at=attempts.instant(found.exit or found.gone),
-        witnesses=attempts.oom_witnesses(found),
-    )
-
-
-def _stuck(folder: str) -> str:
-    """What keeps an end from coming, in words; empty when nothing is stuck."""
-    ending = layout.read_json(os.path.join(folder, layout.ENDING)) or {}
-    listed = ending.get("unkillable")
-    words = []
-    for one in listed if isinstance(listed, list) else ():
-        where = one.get("path") or one.get("wchan") or "an unknown place"
-        mount = f" ({one['mount']})" if one.get("mount") else ""
-        words.append(f"{one.get('why')}: pid {one.get('pid')} ({one.get('comm')}) in {where}{mount}")
-    return "; ".join(words)
+    def _nothing_left(self, stray: strays.Strays, now: float) -> bool:
+        if not self._acts:
+            return stray.none_left()
+        stray.reap()
+        stray.ladder.root_ended(now, well=stray.status == 0, grace_s=stray.grace_s)
+        if stray.none_left():
+            return True
+        stray.ladder.advance(now)
+        return False
 
 
 def _wake(keeper: int) -> None:

@@ -64,9 +64,20 @@ def folder_of(spec: job.JobSpec) -> str:
 
 
 def write_spec(spec: job.JobSpec, token: str) -> str:
-    """Make the attempt's folder with its specification; returns the folder."""
+    """Make the attempt's folder with its specification; returns the folder. Raises InternalError."""
     folder = folder_of(spec)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    data = _specification(spec, token)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        layout.write_json(os.path.join(folder, layout.SPEC), data, durable=True, mode=0o600)
+    except OSError as error:
+        raise errors.InternalError(
+            f"{folder}: the attempt cannot be written down: {error.strerror}"
+        ) from error
+    return folder
+
+
+def _specification(spec: job.JobSpec, token: str) -> dict[str, object]:
     data: dict[str, object] = {
         "schema_version": layout.SCHEMA,
         "token": token,
@@ -79,8 +90,7 @@ def write_spec(spec: job.JobSpec, token: str) -> str:
         "limits": json.loads(spec.options.get(LIMITS, "{}")),
     }
     data |= {name: float(spec.options[key]) for key, name in _NUMBERS.items() if key in spec.options}
-    layout.write_json(os.path.join(folder, layout.SPEC), data, durable=True, mode=0o600)
-    return folder
+    return data
 
 
 def start(folder: str, token: str, stdin_fd: int | None) -> tuple[int, int]:

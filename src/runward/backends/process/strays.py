@@ -20,23 +20,38 @@ _SHARE = 300
 class Strays:
     """The processes of one attempt without a keeper."""
 
-    def __init__(self, folder: str, root: proc.Identity | None, token: str) -> None:
-        self._folder, self.root, self._token = folder, root, token
+    def __init__(self, folder: str, root: proc.Identity | None) -> None:
+        self._folder, self.root = folder, root
+        self._spec = layout.read_spec(folder) or {}
+        self._token = str(self._spec.get("token") or "\0")
+        self.status: int | None = None
+        """Raw wait status of the command, once it was seen."""
+        self.grace_s = self._seconds("grace_s", 60.0)
         self._logs = {key for name in (layout.OUTPUT, layout.OUTPUT_ERR) if (key := self._file_key(name))}
         self._noted: set[int] = set()
         self._note_due = 0.0
         self.ladder = endings.Ladder(
             endings.Tree(root or proc.Identity(0, None, None), self.members, self.reap), self._tell
         )
+        self.ladder.term_wait_s = self._seconds("term_wait_s", 5.0)
+        self.ladder.unkillable_after_s = self._seconds("unkillable_after_s", 60.0)
+
+    def _seconds(self, key: str, default: float) -> float:
+        value = self._spec.get(key, default)
+        return float(value) if isinstance(value, int | float) else default
 
     def _file_key(self, name: str) -> tuple[int, int] | None:
-        spec = layout.read_spec(self._folder) or {}
-        log = spec.get("log")
+        log = self._spec.get("log")
         folder = log.get("dir") if isinstance(log, dict) else None
         with contextlib.suppress(OSError):
             info = os.stat(os.path.join(folder or self._folder, name))
             return info.st_dev, info.st_ino
         return None
+
+    def see_root(self, pidfd: int) -> None:
+        """Take the dead command's status, before anything else could wait for it."""
+        if self.status is None:
+            self.status = status_seen_by_us(pidfd, self.root)
 
     def root_alive(self) -> bool:
         """Whether the command's own process runs."""
@@ -65,12 +80,13 @@ class Strays:
         tree = layout.read_json(os.path.join(self._folder, layout.TREE)) or {}
         listed = tree.get("processes") if tree.get("boot_id") == proc.boot_id() else None
         found = [proc.Identity.from_json(one) for one in listed] if isinstance(listed, list) else []
-        return [one for one in [self.root, *found] if one is not None]
+        root = self.root or proc.Identity(0, None, None)
+        return [root, *(one for one in found if one is not None and one.pid != root.pid)]
 
     def reap(self) -> None:
         """Collect those that fell to us as subreaper; never anybody else's children."""
         mine = os.getpid()
-        for one in self._recorded():
+        for one in self._recorded()[1:]:  # not the command: see `see_root`
             known = proc.stat(one.pid)
             if known is not None and known.ppid == mine and known.start == one.start and known.state == "Z":
                 with contextlib.suppress(ChildProcessError):
