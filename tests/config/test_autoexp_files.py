@@ -300,3 +300,24 @@ def test_checkpoint_evaluation_runs_a_command_and_does_not_end_the_run():
         "command": ["python", "scripts/run_checkpoint_evaluation.py", "--checkpoint", "/c/iter 5; rm -rf {x}", "--iteration", "5"],
     }  # fmt: skip
     assert len(by_name) == 16
+
+
+def test_a_list_on_the_command_line_is_refused_with_the_way_out(tmp_path):
+    folder = write(tmp_path, root=ROOT)
+    with pytest.raises(errors.UsageError, match=r"monitoring\.log_signals\.NAME\.KEY=VALUE"):
+        autoexp_files.compose(folder, "root", ["monitoring.log_signals=[]"])
+
+
+def test_a_list_that_comes_by_interpolation_is_read_as_a_list(tmp_path):
+    root = (
+        ROOT
+        + "mine:\n  - {name: a, pattern: q, state: {class_name: CrashState}}\nmonitoring: {log_signals: '${mine}'}\n"
+    )
+    (signal,) = autoexp_files.compose(write(tmp_path, root=root), "root").monitor.signals
+    assert signal.name == "a"
+
+
+def test_a_file_may_say_its_kind_and_have_an_odd_name(tmp_path):
+    write(tmp_path, **{"odd name": "kind: monitoring\nversion: 1\ndefaults: [megatron_nccl, _self_]\n"})
+    monitor = autoexp_files.monitoring(str(tmp_path / "odd name.yaml"))
+    assert len(monitor.signals) == 12

@@ -1,8 +1,20 @@
 """Files from people and other machines: places are kept, bounds hold, mistakes have a line."""
 
-import pytest
+import contextlib
 
-from runward.config import documents
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runward.config import (
+    autoexp_shapes,
+    documents,
+    inventories,
+    mode_shapes,
+    policy_files,
+    setting_files,
+    shapes,
+)
 from runward.core import errors
 
 
@@ -55,3 +67,79 @@ def test_a_file_that_is_too_large_or_missing_is_refused(tmp_path):
         documents.load(str(large))
     with pytest.raises(errors.UsageError, match=r"none\.yaml: cannot be read: No such file"):
         documents.load(str(tmp_path / "none.yaml"))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.binary(max_size=200) | st.text("[]{}:,-&*!?|>'\"%@`# \nab1~", max_size=80))
+def test_no_bytes_make_the_loader_fail_in_another_way(data):
+    with contextlib.suppress(errors.UsageError):
+        assert documents.parse(data, "f.yaml").mark.file == "f.yaml"
+
+
+SHAPES = {
+    "settings": setting_files.SHAPE,
+    "policy": policy_files.SHAPE,
+    "inventory": inventories.SHAPE,
+    "monitoring": autoexp_shapes.MONITOR,
+    "restart": mode_shapes.RESTART,
+}
+words = st.sampled_from(
+    [
+        "kind",
+        "version",
+        "rules",
+        "cause",
+        "action",
+        "after",
+        "hosts",
+        "a",
+        "host",
+        "class_name",
+        "log_signals",
+        "pattern",
+        "state",
+        "actions",
+        "command",
+        "metadata",
+        "extract_groups",
+        "policies",
+        "crash",
+        "implementation",
+        "max_retries",
+        "SlurmLogMonitor",
+        "CrashState",
+        "ExecutionAction",
+        "run",
+        "grace",
+    ]
+)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | words
+    | st.sampled_from(["(", "{x}", "a | b", "1h"])
+)
+trees = st.recursive(
+    scalars, lambda t: st.lists(t, max_size=3) | st.dictionaries(words, t, max_size=4), max_leaves=12
+)
+
+
+def valued(data):
+    mark = documents.Mark("f.yaml", 1, 1)
+    if isinstance(data, dict):
+        return documents.Value({k: valued(v) for k, v in data.items()}, mark)
+    return documents.Value(tuple(map(valued, data)) if isinstance(data, list) else data, mark)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(sorted(SHAPES)), st.dictionaries(words, trees, max_size=5))
+def test_every_tree_is_read_or_its_mistakes_are_noted(kind, tree):
+    problems = shapes.Problems()
+    try:
+        SHAPES[kind].read(valued(tree), "", problems)
+    except shapes.Invalid:
+        assert problems.found
+    else:
+        assert not problems.found

@@ -15,6 +15,7 @@ HEALTHY = [
     "connection pool ready, no errors; socket buffers: 0 errors",
     "validation loss at iteration 1000 on validation set | lm loss value: 2.81E+00 | lm loss PPL: 1.66E+01 |",
     "Disabling parallelism to avoid deadlocks... set TOKENIZERS_PARALLELISM=(true | false)",
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
     "CUDA version changed to 12.4, driver unchanged",
     "node7:311:311 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.",
     "node7:311:311 [0] NCCL INFO Connected all rings",
@@ -71,8 +72,13 @@ def test_a_healthy_run_gives_no_signal_but_progress(preset, line):
 
 
 @pytest.mark.parametrize("preset", MATCHERS)
-def test_an_error_of_nccl_inside_an_exception_is_no_exception_of_the_code(preset):
-    for line in TABLE[7][2][1:]:
+def test_an_error_of_nccl_gloo_or_a_store_inside_an_exception_is_no_exception_of_the_code(preset):
+    others = [
+        "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 clients joined.",
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer",
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 0",
+    ]
+    for line in TABLE[7][2][1:] + others:
         names = {m.signal.name for m in MATCHERS[preset].line(line)}
         assert not names & {"python_exception", "torch_error"}
 
@@ -99,3 +105,45 @@ def test_without_signals_the_built_in_ones_hold():
         ("training_complete", {"matched": "Training complete"}),
     ]
     assert log_signals.Monitor("NullMonitor").signals == ()
+
+
+TEXTS = [
+    "",
+    "loss: nan",
+    "x ΑLLREDUCE",
+    "NCCL AllReduce failed",
+    *HEALTHY,
+    *(line for row in TABLE for line in row[2]),
+]
+
+
+@pytest.mark.parametrize("preset", MATCHERS)
+def test_looking_for_required_text_first_changes_no_answer(preset):
+    for signal in autoexp_files.monitoring(preset).signals:
+        pattern = log_signals.compiled(signal)
+        for text in TEXTS:
+            found = any(True for _ in log_signals.Matcher([signal]).line(text))
+            assert found == (pattern.search(text) is not None), (signal.name, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(?i)STRASSE", "strasse"),
+        ("caf[é]teria", "the caféteria"),
+        (r"\u0041bcdef", "xAbcdef"),
+        ("(?i)kelvin", "\u212aelvin"),
+    ],
+)
+def test_patterns_beyond_ascii_are_searched_in_every_line(pattern, text):
+    signal = log_signals.LogSignal("s", pattern)
+    assert [m.signal.name for m in log_signals.Matcher([signal]).line(text)] == ["s"]
+
+
+@pytest.mark.parametrize(
+    "word", ["loss ", "NCCL ", "connection ", "CUDA ", "nan ", "watchdog ", "[c10d] ", "KeyError: "]
+)
+def test_no_line_of_repeated_words_takes_long(word):
+    line = (word * 20_000)[: log_signals.LINE_LIMIT]
+    for matcher in MATCHERS.values():
+        list(matcher.line(line))

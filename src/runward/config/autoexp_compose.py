@@ -118,6 +118,11 @@ def _hydra(folder: str | None, group: str) -> Iterator[Hydra]:
 
 def _forced(word: str) -> str:
     """Keys of our sections may be set whether a preset names them or not: our own check finds typos."""
+    key, _, value = word.partition("=")
+    if key.rpartition(".")[2] in hydra_source.KEYED and value.lstrip().startswith("["):
+        what = "a list does not replace named entries; set one by its name"
+        step = f"Write {key.lstrip('+')}.NAME.KEY=VALUE, or NAME.enabled=false to leave one out."
+        raise errors.UsageError(errors.Problem(what, where=f"override {word}", next_step=step))
     return f"++{word}" if word.startswith(tuple(f"{s}." for s in SECTIONS)) else word
 
 

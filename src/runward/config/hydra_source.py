@@ -18,7 +18,7 @@ from runward.config import documents, shapes
 from runward.core import errors
 
 SCHEME = "runward"
-_KEYED = {"log_signals": "name", "policies": "mode"}
+KEYED = {"log_signals": "name", "policies": "mode"}
 
 
 @dataclass(slots=True)
@@ -123,8 +123,8 @@ def key_lists(value: documents.Value, path: str, problems: shapes.Problems) -> d
     result = {}
     for word, item in value.data.items():
         below = shapes.join(path, word)
-        if word in _KEYED and isinstance(item.data, tuple) and _is_ours(word, item):
-            result[word] = _keyed(item, _KEYED[word], below, problems)
+        if word in KEYED and isinstance(item.data, tuple) and _is_ours(word, item):
+            result[word] = _keyed(item, KEYED[word], below, problems)
         else:
             result[word] = key_lists(item, below, problems)
     return documents.Value(result, value.mark)

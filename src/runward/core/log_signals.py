@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from runward.core import literals
+
 LINE_LIMIT = 16 << 10
 """Characters of a line that are looked at."""
 
@@ -101,13 +103,14 @@ class Matcher:
 
     def __init__(self, signals: Iterable[LogSignal]) -> None:
         """Raises re.error for a wrong pattern: configurations are validated before."""
-        self._compiled = [(signal, compiled(signal)) for signal in signals]
+        self._compiled = [(signal, compiled(signal), _Hint.of(signal)) for signal in signals]
 
     def line(self, text: str, number: int = 0) -> Iterator[Match]:
         """Every signal of one line, at most one of a name, in the order of the configuration."""
         text = text[:LINE_LIMIT]
-        for signal, pattern in self._compiled:
-            found = pattern.search(text)
+        lowered = text.lower()
+        for signal, pattern, hint in self._compiled:
+            found = pattern.search(text) if hint.allows(text, lowered) else None
             if found is not None:
                 yield Match(signal, _fields(signal, found), number, text)
 
@@ -116,6 +119,28 @@ class Matcher:
         for number, text in enumerate(texts, 1):
             for part in text.rstrip("\r\n").split("\r"):
                 yield from self.line(part, number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hint:
+    """Texts of which one must stand in every line that matches: a line without any need not be searched."""
+
+    texts: tuple[str, ...] = ()
+    nocase: bool = False
+
+    @classmethod
+    def of(cls, signal: LogSignal) -> "_Hint":
+        if signal.pattern_type == "substring":
+            return cls((signal.pattern,))
+        try:
+            found = literals.required(signal.pattern) if signal.pattern.isascii() else None
+        except re.error:  # an escape that only text patterns have
+            found = None
+        return cls(found.alternatives, found.nocase) if found is not None else cls()
+
+    def allows(self, text: str, lowered: str) -> bool:
+        searched = lowered if self.nocase else text
+        return not self.texts or any(part in searched for part in self.texts)
 
 
 def compiled(signal: LogSignal) -> re.Pattern[str]:
