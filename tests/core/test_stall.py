@@ -30,8 +30,9 @@ class World:
         return view
 
     def wait(self, seconds):
-        for _ in range(int(seconds)):
-            view = self.tick()
+        stride = 4 if seconds >= 600 and seconds % 4 == 0 else 1  # four ticks are not yet a gap
+        for _ in range(int(seconds) // stride):
+            view = self.tick(float(stride))
         return view
 
     def steps(self, count, every):
@@ -306,6 +307,15 @@ def test_an_evaluation_that_only_its_bar_shows_has_the_budget_of_one_and_its_end
     assert world.watch.phase is stall.Phase.EVALUATION
     assert not any(view.rose for view in world.views)
     assert world.wait(3601).state is stall.State.STALLED
+
+
+def test_a_sample_may_begin_a_phase():
+    watch, tracker = stall.begin(0.0), progress.Tracker()
+    watch, tracker = stall.take(watch, tracker, samples.from_heartbeat("step=3 phase=checkpoint"), 5.0)
+    assert (watch.phase, watch.stepped, tracker.step) == (stall.Phase.CHECKPOINT, True, 3)
+    drawn = samples.Sample("tqdm_bar", samples.Kind.BAR, step=0, total=64, phase="first_step")
+    watch, tracker = stall.take(stall.begin(0.0), progress.Tracker(), drawn, 5.0)
+    assert (watch.phase, tracker.step) == (stall.Phase.FIRST_STEP, None)
 
 
 def test_stacks_are_asked_for_only_when_the_answer_hangs_on_them():

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from runward.core import durations, progress, witnesses
+from runward.core import durations, progress, samples, witnesses
 
 
 class Phase(StrEnum):
@@ -201,6 +201,17 @@ def follow(watch: Watch, before: progress.Tracker, after: progress.Tracker, now:
     elif after.side_at is not None and after.side_at != before.side_at:
         watch = moved(watch, "bar", now)
     return watch
+
+
+def take(
+    watch: Watch, tracker: progress.Tracker, sample: samples.Sample, now: float
+) -> tuple[Watch, progress.Tracker]:
+    """Both states after one sample: its step, its bar, and the phase that it names or begins."""
+    after = progress.observe(tracker, sample, now)
+    watch = follow(watch, tracker, after, now)
+    if sample.phase and not sample.after_abort:
+        watch = phase(watch, sample.phase, "begin", now)
+    return watch, after
 
 
 def budget(watch: Watch, settings: Settings) -> tuple[float, bool]:

@@ -1,0 +1,36 @@
+"""From the words of `--notify` to a queue that delivers."""
+
+from collections.abc import Callable, Sequence
+
+from runward import ports
+from runward.core import errors, notices
+from runward.notify import queue
+
+
+def notifiers(targets: Sequence[str]) -> dict[str, ports.Notifier]:
+    """A notifier for each command or address. Raises UsageError with every mistake at once."""
+    from runward.notify import command, webhook
+
+    made: dict[str, ports.Notifier] = {}
+    problems = []
+    for name, target in zip(queue.target_names(targets), targets, strict=True):
+        try:
+            made[name] = webhook.parse(target) if "://" in target.split(" ")[0] else command.parse(target)
+        except ValueError as error:
+            problems.append(errors.Problem(str(error), "--notify"))
+    if problems:
+        raise errors.UsageError(*problems)
+    return made
+
+
+def open_queue(directory: str, targets: Sequence[str], redact: Callable[[str], str]) -> queue.Queue:
+    """The queue of a run; what an earlier watcher could not deliver is taken up. Raises UsageError."""
+    return queue.Queue(directory, notifiers(targets), redact=redact)
+
+
+def put(line: queue.Queue, message: notices.Message) -> None:
+    """Hand a message of the board to the queue: never waits, never raises."""
+    notice = ports.Notice(
+        str(message.word), message.run, message.title, message.text, {"id": message.id, **message.payload}
+    )
+    line.put(notice, message.id)
