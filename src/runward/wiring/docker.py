@@ -1,11 +1,9 @@
 """Puts the Docker parts together: the engine of this environment, its backend, and the post-mortem."""
 
-import importlib
-import importlib.util
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from runward import ports
 from runward.app import container_post_mortem as post_mortem
@@ -14,6 +12,9 @@ from runward.core import containers, errors, failures
 from runward.probes import cgroups, engine_log, kernel_log, peer_process
 from runward.runners import local
 from runward.wiring import clock
+
+if TYPE_CHECKING:
+    from runward.wiring.diagnose import Sources
 
 _T = TypeVar("_T")
 _TAIL_LINES, _TAIL_BYTES = 5000, 4 << 20
@@ -127,14 +128,31 @@ class Docker:
 
 def log_verdict(tail: bytes, seen: containers.Container) -> failures.Diagnosis | None:
     """What the end of a container's log says by itself; None for an empty one."""
-    if not tail.strip() or importlib.util.find_spec("runward.wiring.diagnose") is None:
+    if not tail.strip():
         return None
-    wired, diagnose, context, signals = (
-        importlib.import_module(f"runward.{name}")
-        for name in ("wiring.diagnose", "app.diagnose", "core.context", "core.signals")
-    )
+    from runward.app import diagnose
+    from runward.core import context, signals
+    from runward.wiring import diagnose as wired
+
     year = time.gmtime(seen.finished_at or time.time()).tm_year
     source = signals.Source(f"docker:{seen.name}", None, None, year)
     log = diagnose.Log(source, [ports.Chunk(0, tail)])
-    found: failures.Diagnosis = diagnose.judge(wired.engine(), [log], context.Context())
-    return found
+    return diagnose.judge(wired.engine(), [log], context.Context())
+
+
+def diagnosable(target: str) -> "Sources":
+    """What the general diagnosis can read of `NAME|ID|latest`: the end of its log, and the exit code."""
+    from runward.app import diagnose
+    from runward.core import context, signals
+    from runward.wiring.diagnose import Sources
+
+    engine = Docker()
+    try:
+        seen = engine.named(target)
+        tail = output.tail(engine.engine, seen.id, _TAIL_LINES, _TAIL_BYTES, tty=seen.tty)
+    except client.EngineError as error:
+        raise errors.Unreachable(errors.Problem(error.message, where=f"docker:{target}")) from error
+    finally:
+        engine.close()
+    log = diagnose.Log(signals.Source(f"docker:{seen.name}"), [ports.Chunk(0, tail)])
+    return Sources((log,), context.from_json({"exit_code": seen.exit_code, "docker": {"state": seen.status}}))

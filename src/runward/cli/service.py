@@ -1,0 +1,75 @@
+"""`runward service`: install, remove and look at system services."""
+
+import json
+
+import click
+
+_VERBS = click.Choice(["record", "serve", "watch"])
+
+
+@click.group()
+def service() -> None:
+    """Keep record, serve or watch running on this box."""
+
+
+@service.command()
+@click.argument("verb", type=_VERBS)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option("--user", is_flag=True, help="A unit of your own manager instead of the system's.")
+@click.option("--account", default="", help="System unit: run as this account.")
+@click.option("--state", default="", help="RUNWARD_STATE_DIR of the service.")
+@click.option("--unit-dir", type=click.Path(), help="Write the unit there.")
+@click.option("--no-start", is_flag=True, help="Write the unit, start nothing.")
+@click.option("--tmux", is_flag=True, help="A detached tmux session instead: boxes without systemd.")
+@click.option("--print", "show", is_flag=True, help="Print the unit, do nothing.")
+def install(
+    verb: str,
+    args: tuple[str, ...],
+    user: bool,
+    account: str,
+    state: str,
+    unit_dir: str | None,
+    no_start: bool,
+    tmux: bool,
+    show: bool,
+) -> None:
+    """Install VERB as a service; ARGS (after --) go to the verb."""
+    from runward.core import service_units
+    from runward.wiring import services
+
+    wanted = service_units.Service(verb, services.program(), user, args, state, account=account)
+    if show:
+        click.echo(service_units.unit(wanted), nl=False)
+        return
+    where = services.place(user=user, folder=unit_dir)
+    done = services.install_tmux(wanted) if tmux else services.install(wanted, where, start=not no_start)
+    click.echo("\n".join(done))
+
+
+@service.command()
+@click.option("--user", is_flag=True)
+@click.option("--unit-dir", type=click.Path())
+@click.option("--json", "as_json", is_flag=True)
+def status(user: bool, unit_dir: str | None, as_json: bool) -> None:
+    """What is installed, and whether it runs."""
+    from runward.wiring import services
+
+    where = services.place(user=user, folder=unit_dir)
+    found = [services.status(verb, where) for verb in ("record", "serve", "watch")]
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "services": found}, indent=2))
+        return
+    for one in found:
+        unit = "unit" if one["unit"] else "tmux" if one["tmux"] else "not installed"
+        click.echo(f"{one['verb']:<8} {unit:<14} {one['active'] or 'manager not reachable'}")
+
+
+@service.command()
+@click.argument("verb", type=_VERBS)
+@click.option("--user", is_flag=True)
+@click.option("--unit-dir", type=click.Path())
+def uninstall(verb: str, user: bool, unit_dir: str | None) -> None:
+    """Stop VERB's service and remove it."""
+    from runward.wiring import services
+
+    click.echo("\n".join(services.uninstall(verb, services.place(user=user, folder=unit_dir))))

@@ -1,0 +1,96 @@
+"""`runward setup`: prepare a host."""
+
+import json
+from collections.abc import Mapping
+
+import click
+
+from runward.core import errors
+
+
+@click.group()
+def setup() -> None:
+    """Prepare a host."""
+
+
+@setup.command("docker-logging")
+@click.option("--config", "path", default="/etc/docker/daemon.json", show_default=True, type=click.Path())
+@click.option("--max-size", default="100m", show_default=True, help="Size of one log file.")
+@click.option(
+    "--max-file", default=5, show_default=True, type=click.IntRange(min=1), help="Files of each container."
+)
+@click.option("--live-restore/--no-live-restore", default=True, show_default=True)
+@click.option("--default-runtime", help="Also set this (else it stays as it is).")
+@click.option("--storage-driver", help="Also set this (else it stays as it is).")
+@click.option("--data-root", help="Also set this (else it stays as it is).")
+@click.option(
+    "--userland-proxy/--no-userland-proxy", default=None, help="Also set this (else it stays as it is)."
+)
+@click.option("--dry-run", is_flag=True, help="Show the change, write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--restart/--no-restart", default=False, show_default=True, help="Restart the engine afterwards."
+)
+@click.option("--undo", is_flag=True, help="Put the newest backup in place again.")
+@click.option("--json", "as_json", is_flag=True)
+def docker_logging(
+    path: str,
+    max_size: str,
+    max_file: int,
+    live_restore: bool,
+    default_runtime: str | None,
+    storage_driver: str | None,
+    data_root: str | None,
+    userland_proxy: bool | None,
+    dry_run: bool,
+    yes: bool,
+    restart: bool,
+    undo: bool,
+    as_json: bool,
+) -> None:
+    """Keep container logs after an end, bounded and packed; merges into the engine's configuration."""
+    from runward.core import daemon_json
+    from runward.wiring import docker_setup
+
+    if undo:
+        _say(as_json, {"restored": docker_setup.undo(path)}, f"restored {path} from its backup")
+        return
+    wish = daemon_json.Wish(
+        max_size, max_file, live_restore, docker_setup.nvidia_installed(), default_runtime, storage_driver, data_root,
+        userland_proxy,
+    )  # fmt: skip
+    change = docker_setup.prepare(path, wish)
+    if not as_json:
+        click.echo(change.diff or f"{path} says all that already", nl=not change.diff)
+        click.echo(f"validated by {change.checked_by}", err=True)
+    if dry_run or change.same:
+        if as_json:
+            _say(as_json, {"changed": False, "same": change.same, "diff": change.diff}, "")
+        return
+    _warn(change, restart=restart)
+    if not yes and not click.confirm(f"Write {path}?", err=True):
+        raise errors.UsageError(
+            errors.Problem("nothing was written", next_step="Use --yes to write without a question.")
+        )
+    backup = docker_setup.write(change)
+    said = (
+        docker_setup.restart()
+        if restart
+        else "restart the engine when no container matters: systemctl restart docker"
+    )
+    answer = {"changed": True, "backup": backup, "diff": change.diff, "restarted": restart}
+    _say(as_json, answer, f"written; backup {backup or 'none: there was no file'}; {said}")
+
+
+def _warn(change: object, *, restart: bool) -> None:
+    dying = getattr(change, "dying", None)
+    click.echo("live-restore protects containers from the next restart on, not from this one", err=True)
+    if dying is None:
+        click.echo("the engine cannot be asked which containers run now", err=True)
+    elif dying:
+        when = "WILL END NOW" if restart else "would end with a restart now"
+        click.echo(f"{len(dying)} containers {when}: {', '.join(dying[:20])}", err=True)
+
+
+def _say(as_json: bool, answer: Mapping[str, object], text: str) -> None:
+    click.echo(json.dumps({"schema_version": 1, **answer}, indent=2) if as_json else text)

@@ -1,0 +1,59 @@
+"""Units that systemd itself finds right, and a tmux session that really runs."""
+
+import os
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from runward.cli.service import service
+from runward.core import errors, service_units
+from runward.wiring import services
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["system", "user"])
+@pytest.mark.parametrize("verb", ["record", "serve", "watch"])
+def test_systemd_finds_nothing_wrong_with_the_units(verb, user) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    wanted = service_units.Service(
+        verb, (shutil.which("true"),), user, ("--x", "a b%c$d"), "/var/lib/runward"
+    )
+    assert services.verify(wanted) == ""
+    broken = service_units.Service(verb, ("/nonesuch/program",), user)
+    assert "nonesuch" in services.verify(broken)
+
+
+def test_ending_the_watcher_spares_what_it_started_and_a_frozen_one_is_started_again() -> None:
+    text = service_units.unit(service_units.Service("watch", ("/usr/bin/runward",)))
+    for line in ("KillMode=process", "Type=notify", "WatchdogSec=3min", "Restart=always"):
+        assert line in text.splitlines()
+    for word in ("ProtectHome", "PrivateTmp", "NoNewPrivileges"):
+        assert word not in text, "a training that it starts would inherit it"
+
+
+def test_a_unit_is_written_seen_and_removed(tmp_path) -> None:
+    def call(*argv: str) -> str:
+        done = CliRunner().invoke(service, [*argv, "--unit-dir", str(tmp_path)], catch_exceptions=False)
+        return done.stdout
+
+    call("install", "record", "--no-start", "--user")
+    assert os.listdir(tmp_path) == ["runward-record.service"]
+    assert "unit" in call("status", "--user").splitlines()[0]
+    call("uninstall", "record", "--user") if not services.has_systemd() else os.unlink(
+        tmp_path / "runward-record.service"
+    )
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(errors.NotFound):
+        call("uninstall", "record", "--user")
+
+
+def test_without_systemd_a_tmux_session_starts_it_again_when_it_ends(tmp_path, monkeypatch) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("TMUX", raising=False)
+    wanted = service_units.Service("record", ("/bin/sleep",), args=("it's",))
+    assert services.install_tmux(wanted)
+    assert services.status("record", services.place(user=True, folder=str(tmp_path)))["tmux"] is True
+    assert services.uninstall("record", services.place(user=True, folder=str(tmp_path)))

@@ -1,0 +1,96 @@
+"""`runward setup docker-logging` on files of all kinds."""
+
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runward.cli.setup import setup
+from runward.core import daemon_json, errors
+
+OURS = {"log-driver", "log-opts", "live-restore", "runtimes"}
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    return tmp_path / "docker" / "daemon.json"
+
+
+def call(*argv: object, answer: str | None = None):
+    words = ["docker-logging", *map(str, argv)]
+    return CliRunner().invoke(setup, words, input=answer, catch_exceptions=False)
+
+
+def test_a_new_file_has_bounded_packed_logs_and_live_restore(config) -> None:
+    call("--config", config, "--yes")
+    written = json.loads(config.read_text())
+    assert written["log-opts"] == {"max-size": "100m", "max-file": "5", "compress": "true"}
+    assert written["live-restore"] is True
+    assert not {"storage-driver", "data-root", "userland-proxy", "default-runtime"} & set(written)
+
+
+def test_other_keys_and_the_file_mode_stay_and_undo_brings_the_old_file_back(config) -> None:
+    config.parent.mkdir()
+    old = '{"registry-mirrors": ["https://m"], "data-root": "/data", "log-opts": {"labels": "a"}}'
+    config.write_text(old)
+    config.chmod(0o600)
+    call("--config", config, "--yes", "--max-size", "20m", "--max-file", "3")
+    written = json.loads(config.read_text())
+    assert written["registry-mirrors"] == ["https://m"]
+    assert written["data-root"] == "/data"
+    assert written["log-opts"] == {"labels": "a", "max-size": "20m", "max-file": "3", "compress": "true"}
+    assert config.stat().st_mode & 0o777 == 0o600
+    assert len(list(config.parent.glob("daemon.json.backup-*"))) == 1
+    call("--config", config, "--undo")
+    assert config.read_text() == old
+
+
+def test_options_of_another_log_driver_are_not_kept() -> None:
+    merged = daemon_json.merged({"log-driver": "syslog", "log-opts": {"tag": "x"}}, daemon_json.Wish())
+    assert "tag" not in merged["log-opts"]
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1,}', "\x00"])
+def test_a_broken_file_is_refused_and_not_touched(config, text) -> None:
+    config.parent.mkdir()
+    config.write_text(text)
+    with pytest.raises(errors.UsageError, match="not touched"):
+        call("--config", config, "--yes")
+    assert config.read_text() == text
+    assert os.listdir(config.parent) == ["daemon.json"]
+
+
+@pytest.mark.parametrize("argv", [("--max-size", "lots"), ("--default-runtime", "nonesuch")])
+def test_what_the_engine_would_refuse_is_refused_before_it_is_written(config, argv) -> None:
+    with pytest.raises(errors.UsageError):
+        call("--config", config, "--yes", *argv)
+    assert not config.exists()
+
+
+def test_a_dry_run_and_a_no_write_nothing(config) -> None:
+    assert '+    "live-restore": true' in call("--config", config, "--dry-run").stdout
+    with pytest.raises(errors.UsageError, match="nothing was written"):
+        call("--config", config, answer="n\n")
+    assert not config.exists()
+
+
+def test_saying_it_twice_changes_nothing_the_second_time(config) -> None:
+    call("--config", config, "--yes")
+    done = call("--config", config, "--yes", "--json")
+    assert json.loads(done.stdout) == {"schema_version": 1, "changed": False, "same": True, "diff": ""}
+    assert os.listdir(config.parent) == ["daemon.json"]
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=8).filter(lambda key: key not in OURS), st.integers() | st.text(max_size=5)
+    )
+)
+def test_no_key_of_the_user_is_ever_lost(current) -> None:
+    merged = daemon_json.merged(current, daemon_json.Wish(nvidia=True))
+    assert {key: merged[key] for key in current} == current
+    assert set(merged) - set(current) <= OURS
