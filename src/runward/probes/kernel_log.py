@@ -13,7 +13,7 @@ _OOM = re.compile(
 )
 _ID = re.compile(r"([0-9a-f]{64})")
 _WORTH = re.compile(
-    r"oom-kill:|out of memory:|killed process|segfault|general protection|traps:|NVRM|I/O error|hung_task",
+    r"oom-kill:|out of memory:|killed process|segfault|general protection|traps:|NVRM|SXid|I/O error|hung_task",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,13 @@
+"""Where the memory of bad nodes lies."""
+
+import os
+
+import platformdirs
+
+from runward.store import nodes
+
+
+def open_memory() -> nodes.NodeMemory:
+    """The memory of this user."""
+    state = os.environ.get("RUNWARD_STATE_DIR") or platformdirs.user_state_dir("runward")
+    return nodes.NodeMemory(state)

@@ -1,0 +1,107 @@
+"""AMD's JSON in the shapes of its versions, and DCGM's exporter text."""
+
+import json
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.runner import FakeRunner
+from runward import ports
+from runward.core import gpus
+from runward.probes.gpu import amd, dcgm
+
+METRIC = {
+    "gpu": 0,
+    "usage": {"gfx_activity": {"value": 93, "unit": "%"}, "umc_activity": {"value": 12, "unit": "%"}},
+    "power": {"socket_power": {"value": 540, "unit": "W"}, "throttle_status": "UNTHROTTLED"},
+    "clock": {"gfx_0": {"clk": {"value": 2100, "unit": "MHz"}, "max_clk": {"value": 2100, "unit": "MHz"}}},
+    "temperature": {"edge": "N/A", "hotspot": {"value": 61, "unit": "C"}},
+    "ecc": {"total_correctable_count": 0, "total_uncorrectable_count": 2},
+    "mem_usage": {"total_vram": {"value": 196592, "unit": "MB"}, "used_vram": {"value": 283, "unit": "MB"}},
+}
+LIST = [{"gpu": 0, "bdf": "0000:05:00.0", "uuid": "daff74a1-0000-1000-8019-a4a1b2c3d4e5"}]
+
+
+@pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"gpu_data": rows}])
+def test_amd_smi_of_both_shapes(wrap):
+    (sample,) = amd.parse_amd_smi(json.dumps(wrap([METRIC])), json.dumps(wrap(LIST)))
+    assert sample.uuid == LIST[0]["uuid"]
+    assert (sample.values["util_pct"], sample.values["temp_c"], sample.values["power_w"]) == (93, 61, 540)
+    assert sample.values["ecc_uncorrected"] == 2
+    assert sample.get("power_limit_w") is None
+
+
+def test_amd_words_instead_of_numbers_are_absent():
+    (sample,) = amd.parse_amd_smi(json.dumps([{"gpu": 1, "usage": "N/A", "power": {"socket_power": "N/A"}}]))
+    assert sample.get("util_pct") is None
+    assert sample.why("power_w") == "N/A"
+
+
+def test_rocm_smi():
+    text = json.dumps(
+        {
+            "card0": {
+                "GPU use (%)": "0",
+                "Temperature (Sensor junction) (C)": "41.0",
+                "Current Socket Graphics Package Power (W)": "131.0",
+                "Max Graphics Package Power (W)": "750.0",
+                "sclk clock speed:": "(132Mhz)",
+                "VRAM Total Memory (B)": str(2**30),
+                "VRAM Total Used Memory (B)": str(2**20),
+                "Unique ID": "0x9f3c",
+                "Card Series": "AMD Instinct MI300X",
+            },
+            "system": {"Driver version": "6.7.0"},
+        }
+    )
+    (sample,) = amd.parse_rocm_smi(text)
+    assert (sample.uuid, sample.name) == ("0x9f3c", "AMD Instinct MI300X")
+    assert (sample.values["mem_used_mib"], sample.values["mem_total_mib"]) == (1, 1024)
+    assert (sample.values["sm_clock_mhz"], sample.values["util_pct"]) == (132, 0)
+    assert sample.get("mem_util_pct") is None
+
+
+def test_where_amd_smi_is_missing_rocm_smi_is_asked():
+    runner = FakeRunner({("rocm-smi",): json.dumps({"card0": {"GPU use (%)": "5"}})})
+    reading = amd.Amd(runner, FakeClock()).fast()
+    assert (reading.source, reading.samples[0].values["util_pct"]) == ("rocm-smi", 5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("no json", "gave no JSON"),
+        (ports.ContactLost("gone"), "gone"),
+        (ports.Completed((), None, b"", b"", timed_out=True), "has not answered for 10 s"),
+        (ports.Completed((), 1, b"", b""), "exited with code 1"),
+    ],
+)
+def test_amd_failures_are_unseen(answer, why):
+    seen = amd.Amd(FakeRunner({("amd-smi",): answer}), FakeClock()).fast()
+    assert isinstance(seen, gpus.GpusUnseen)
+    assert why in seen.why
+
+
+DCGM = """\
+# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
+# TYPE DCGM_FI_DEV_GPU_UTIL gauge
+DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-b",device="nvidia1",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"} 97
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"} 0
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",modelName="x"} 55
+DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3"} 71.5
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3"} 100
+DCGM_FI_DEV_FB_FREE{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3"} 900
+DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3"} 2147483632
+DCGM_FI_DEV_XID_ERRORS{gpu="1",UUID="GPU-b",modelName="x"} 79
+not a metric line
+"""
+
+
+def test_the_exporters_text_becomes_a_reading():
+    reading = dcgm.parse(DCGM, 5.0)
+    first, second = reading.samples
+    assert (first.uuid, first.values["util_pct"], first.values["power_w"]) == ("GPU-a", 0, 71.5)
+    assert first.values["mem_total_mib"] == 1000
+    assert first.get("temp_c") is None
+    assert (second.values["util_pct"], second.why("power_w")) == (97, "not exported")
+    assert [(x.code, x.uuid) for x in reading.xids] == [(79, "GPU-b")]
