@@ -321,3 +321,23 @@ def test_a_file_may_say_its_kind_and_have_an_odd_name(tmp_path):
     write(tmp_path, **{"odd name": "kind: monitoring\nversion: 1\ndefaults: [megatron_nccl, _self_]\n"})
     monitor = autoexp_files.monitoring(str(tmp_path / "odd name.yaml"))
     assert len(monitor.signals) == 12
+
+
+def test_a_package_header_and_a_search_path_keep_their_places(tmp_path):
+    more = tmp_path / "more"
+    write(
+        more,
+        restart__theirs="policies:\n  - {mode: stall, implementation: {class_name: AlwaysRestartPolicy}}\n",
+    )
+    folder = write(
+        tmp_path / "main",
+        root=f"defaults:\n  - /extra: quick\n  - /restart: theirs\n  - _self_\nhydra: {{searchpath: ['file://{more}']}}\n",
+        extra__quick="# @package _global_\nmonitoring:\n  poll_interval_seconds: 0\n",
+    )
+    with pytest.raises(errors.UsageError) as caught:
+        autoexp_files.compose(folder, "root")
+    assert [str(p).split(": ")[:2] for p in caught.value.problems] == [
+        [f"{folder}/extra/quick.yaml:3", "monitoring.poll_interval_seconds"]
+    ]
+    found = autoexp_files.compose(folder, "root", ["monitoring.poll_interval_seconds=9"])
+    assert found.restart.by_mode == {Mode.STALL: mode_policies.Always()}

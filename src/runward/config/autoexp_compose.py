@@ -16,6 +16,7 @@ from hydra import compose as hydra_compose
 from hydra import version as hydra_version
 from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 from hydra._internal.hydra import Hydra
+from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
@@ -92,8 +93,9 @@ def _composed(request: Request) -> tuple[_Composed, hydra_source.Recorder]:
 @contextmanager
 def _hydra(folder: str | None, group: str) -> Iterator[Hydra]:
     """Hydra with our source, and whatever was there before put back afterwards."""
-    registry = Plugins.instance()
-    registry.register(hydra_source.RunwardConfigSource)
+    Plugins.instance().register(hydra_source.RunwardConfigSource)
+    sources = SourcesRegistry.instance().types
+    plain_files = sources["file"]
     path = ConfigSearchPathImpl()
     path.append("hydra", "pkg://hydra.conf")
     if folder is not None:
@@ -104,11 +106,13 @@ def _hydra(folder: str | None, group: str) -> Iterator[Hydra]:
     earlier, base = GlobalHydra.instance().hydra, hydra_version.getbase()
     GlobalHydra.instance().clear()
     hydra_version.setbase("1.3")
+    sources["file"] = hydra_source.FilesSource
     try:
         with warnings.catch_warnings():  # a root without `_self_` is what users have
             warnings.simplefilter("ignore", UserWarning)
             yield Hydra.create_main_hydra2(task_name="runward", config_search_path=path)
     finally:
+        sources["file"] = plain_files
         GlobalHydra.instance().clear()
         if earlier is not None:
             GlobalHydra.instance().initialize(earlier)
@@ -246,9 +250,9 @@ class _Reader:
         data = {}
         for key in value:
             word = str(key)
-            if known is not None and word not in known:
+            if known is not None and word not in known and "class_name" in known:
                 continue  # left over from an object whose class was changed
-            below = known[word] if known is not None else placed
+            below = placed if known is None else known.get(word, placed)
             data[word] = self._child(value, key, below, shapes.join(path, word))
         return documents.Value(data, placed.mark)
 

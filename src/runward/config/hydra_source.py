@@ -116,6 +116,17 @@ class RunwardConfigSource(ConfigSource):
         return sorted(set(files))
 
 
+class FilesSource(RunwardConfigSource):
+    """The same for `file://` places that a configuration adds to Hydra's search path."""
+
+    def __init__(self, provider: str, path: str) -> None:
+        super().__init__(provider, path if "://" in path else f"file://{path}")
+
+    @staticmethod
+    def scheme() -> str:
+        return "file"
+
+
 def key_lists(value: documents.Value, path: str, problems: shapes.Problems) -> documents.Value:
     """The same document with `log_signals` and `policies` as mappings, at whatever depth they stand."""
     if not isinstance(value.data, dict):
