@@ -120,6 +120,10 @@ class EndPlan:
     signum: int = 15
     grace_s: float = 60.0
     why: str = ""
+    now: bool = False
+    """Insist at once."""
+    stacks: bool = False
+    """Capture stacks first, where the backend can."""
 
 
 class Backend(Protocol):

@@ -28,6 +28,9 @@ class RunCreated(Event):
     target: str = ""
     checkpoints: str | None = None
     observe_only: bool = False
+    resume_path: str | None = None
+    resume_step: int | None = None
+    """What attempt 1 resumes from, when the user asked for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,9 @@ class AttemptStarted(Event):
     kind = "attempt_started"
     attempt: int
     job: str
+    """The id that people know: a pid, a container, a Slurm job."""
+    handle: str = ""
+    """What the backend itself is asked with, where that is another: the attempt's folder."""
     keeper_pid: int | None = None
     adopted: bool = False
 
@@ -80,6 +86,17 @@ class Recovered(Event):
     step: int | None
     after_s: float
     """Seconds since the end of the attempt before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeMismatch(Event):
+    """The log says that the trainer loaded something else than what was chosen: no recovery is claimed."""
+
+    kind = "resume_mismatch"
+    attempt: int
+    chosen: str | None
+    loaded: str | None
+    loaded_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +216,7 @@ class AttemptEnded(Event):
     total: int | None
     diagnosis: Mapping[str, Any]
     end_mark: bool = False
+    last_step_at: float | None = None
     left: tuple[str, ...] = ()
     """Processes that could not be ended, in words; empty when the attempt is proven gone."""
     proof: str = ""
@@ -230,7 +248,8 @@ class Decided(Event):
     resume_path: str | None = None
     resume_step: int | None = None
     give_up: bool = False
-    lease: int = 0
+    wait_for: str | None = None
+    exclude_node: str | None = None
     observed_only: bool = False
 
 

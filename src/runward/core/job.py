@@ -90,6 +90,10 @@ class JobStatus:
     started_at: float | None = None
     ended_at: float | None = None
     witnesses: tuple[Witness, ...] = ()
+    left: tuple[str, ...] = ()
+    """Processes that could not be ended, in words: the job is as over as it will get."""
+    proof: str = ""
+    """How it is known that nothing of the job is left."""
     restarts: int = 0
     """Restarts that the backend made by itself under the same id (Slurm RestartCnt, Docker RestartCount)."""
 

@@ -41,6 +41,7 @@ class Attempt:
     token: str
     planned_at: float
     job_id: str | None = None
+    handle: str | None = None
     keeper_pid: int | None = None
     started_at: float | None = None
     ended_at: float | None = None
@@ -48,14 +49,19 @@ class Attempt:
     resume_path: str | None = None
     resume_step: int | None = None
     first_step: int | None = None
+    first_step_at: float | None = None
     last_step: int | None = None
+    last_step_at: float | None = None
     total: int | None = None
+    checkpoints: tuple[tuple[int, float], ...] = ()
+    """Steps of its newest complete checkpoints, each with the instant."""
     end_mark: bool = False
     recovered_after_s: float | None = None
     recovered_at: float | None = None
     regained_at: float | None = None
     new_checkpoint: bool = False
     newest_checkpoint_step: int | None = None
+    mismatch: bool = False
     stalled: bool = False
     nonfinite_since: float | None = None
     ending: events.EndDecided | None = None
@@ -89,8 +95,14 @@ class RunState:
     contact_why: str | None = None
     ended: events.RunEnded | None = None
     lease: int = 0
+    first_resume_path: str | None = None
+    first_resume_step: int | None = None
+    ledger_from: int = 1
+    """The first attempt that counts for the policy: a person's `restart` begins the ledger anew."""
+    waited_at: float | None = None
     wait_delay_s: float = 0.0
-    waited_since: float | None = None
+    looks: int = 0
+    wait_over: bool = False
 
     @property
     def last(self) -> Attempt | None:
@@ -149,6 +161,8 @@ def _created(state: RunState, e: events.RunCreated) -> RunState:
         checkpoints_dir=e.checkpoints,
         observe_only=e.observe_only,
         created_at=e.at,
+        first_resume_path=e.resume_path,
+        first_resume_step=e.resume_step,
     )
 
 
@@ -156,9 +170,11 @@ def _planned(state: RunState, e: events.AttemptPlanned) -> RunState:
     if state.live is not None or e.attempt != len(state.attempts) + 1:
         return state
     attempt = Attempt(e.attempt, e.token, e.at, resume_path=e.resume_path, resume_step=e.resume_step)
-    return replace(
-        state, attempts=(*state.attempts, attempt), ended=None, wait_delay_s=0.0, waited_since=None
-    )
+    return replace(_no_wait(state), attempts=(*state.attempts, attempt), ended=None)
+
+
+def _no_wait(state: RunState) -> RunState:
+    return replace(state, waited_at=None, wait_delay_s=0.0, looks=0, wait_over=False)
 
 
 def _voided(state: RunState, e: events.AttemptVoided) -> RunState:
@@ -181,15 +197,21 @@ def _started(state: RunState, e: events.AttemptStarted) -> RunState:
     live = state.live
     if live is None or live.n != e.attempt or live.started_at is not None:
         return state
-    return _on_attempt(state, e.attempt, job_id=e.job, keeper_pid=e.keeper_pid, started_at=e.at)
+    return _on_attempt(
+        state, e.attempt, job_id=e.job, handle=e.handle or e.job, keeper_pid=e.keeper_pid, started_at=e.at
+    )
 
 
 def _first_step(state: RunState, e: events.FirstStepSeen) -> RunState:
-    return _on_attempt(state, e.attempt, first_step=e.step, total=e.total)
+    return _on_attempt(state, e.attempt, first_step=e.step, first_step_at=e.at, total=e.total)
 
 
 def _recovered(state: RunState, e: events.Recovered) -> RunState:
     return _on_attempt(state, e.attempt, recovered_after_s=e.after_s, recovered_at=e.at)
+
+
+def _mismatch(state: RunState, e: events.ResumeMismatch) -> RunState:
+    return _on_attempt(state, e.attempt, mismatch=True)
 
 
 def _regained(state: RunState, e: events.LostStepRegained) -> RunState:
@@ -197,8 +219,22 @@ def _regained(state: RunState, e: events.LostStepRegained) -> RunState:
 
 
 def _checkpoint(state: RunState, e: events.CheckpointCompleted) -> RunState:
-    state = replace(state, latest_checkpoint=e)
-    return _on_attempt(state, e.attempt, new_checkpoint=True, newest_checkpoint_step=e.step)
+    kept = {path: mark for path, mark in state.quarantined.items() if path != e.path}
+    state = replace(state, latest_checkpoint=e, quarantined=kept)
+    if not 1 <= e.attempt <= len(state.attempts):
+        return state
+    written = (*state.attempts[e.attempt - 1].checkpoints, *([(e.step, e.at)] if e.step is not None else []))
+    return _on_attempt(
+        state,
+        e.attempt,
+        new_checkpoint=True,
+        newest_checkpoint_step=e.step,
+        checkpoints=written[-_CHECKPOINTS:],
+    )
+
+
+_CHECKPOINTS = 256
+"""Kept of an attempt: enough for where its time went."""
 
 
 def _quarantined(state: RunState, e: events.CheckpointQuarantined) -> RunState:
@@ -250,6 +286,7 @@ def _ended(state: RunState, e: events.AttemptEnded) -> RunState:
         exit=status,
         first_step=e.first_step,
         last_step=e.last_step,
+        last_step_at=e.last_step_at,
         total=e.total,
         end_mark=e.end_mark,
         diagnosis=e.diagnosis,
@@ -268,12 +305,17 @@ def _decided(state: RunState, e: events.Decided) -> RunState:
 
 
 def _waited(state: RunState, e: events.WaitChecked) -> RunState:
-    since = state.waited_since if state.waited_since is not None else e.at
-    return replace(state, wait_delay_s=0.0 if e.ok else e.next_delay_s, waited_since=since)
+    return replace(
+        state,
+        waited_at=e.at,
+        wait_delay_s=e.next_delay_s,
+        looks=state.looks + 1,
+        wait_over=state.wait_over or e.ok,
+    )
 
 
 def _asked(state: RunState, _: events.RestartAsked) -> RunState:
-    return replace(state, ended=None)
+    return replace(_no_wait(state), ended=None, ledger_from=len(state.attempts) + 1)
 
 
 def _paused(state: RunState, _: events.Paused) -> RunState:
@@ -299,6 +341,7 @@ _CHANGES: dict[type[events.Event], Callable[[RunState, Any], RunState]] = {
     events.AttemptStarted: _started,
     events.FirstStepSeen: _first_step,
     events.Recovered: _recovered,
+    events.ResumeMismatch: _mismatch,
     events.LostStepRegained: _regained,
     events.CheckpointCompleted: _checkpoint,
     events.CheckpointQuarantined: _quarantined,

@@ -80,7 +80,7 @@ class Process:
 
     def cancel(self, job_id: str, plan: ports.EndPlan) -> None:
         """See `ports.Backend.cancel`."""
-        self.end(job_id, plan)
+        self.end(job_id, plan, now=plan.now, stacks=plan.stacks)
 
     def end(self, job_id: str, plan: ports.EndPlan, *, now: bool = False, stacks: bool = False) -> None:
         """Ask for an end; `now`: SIGKILL at once; `stacks`: fault handlers print first (SIGABRT)."""

@@ -18,7 +18,8 @@ def kept(found: attempts.Attempt) -> job.JobStatus:
         state,
         word,
         attempts.exit_status(found.exit) if found.exit else None,
-        reason=stuck(found.folder),
+        reason=(why := stuck(found.folder)),
+        left=(why,) if why else (),
         started_at=attempts.instant(found.start),
         witnesses=attempts.oom_witnesses(found) if found.exit else (),
     )
@@ -30,7 +31,8 @@ def without_keeper(found: attempts.Attempt, *, ending: bool) -> job.JobStatus:
         job.JobState.ENDING if ending else job.JobState.RUNNING,
         "keeper was killed",
         attempts.exit_status(found.exit) if found.exit else None,
-        reason=stuck(found.folder) if ending else "",
+        reason=(why := stuck(found.folder) if ending else ""),
+        left=(why,) if why else (),
         started_at=attempts.instant(found.start),
     )
 
@@ -54,6 +56,7 @@ def final(found: attempts.Attempt) -> job.JobStatus:
         started_at=attempts.instant(found.start),
         ended_at=attempts.instant(found.exit or found.gone),
         witnesses=attempts.oom_witnesses(found),
+        proof="nothing is left that descends from the command" if found.gone is not None else "",
     )
 
 

@@ -1,0 +1,48 @@
+"""Copies an attempt's output to the terminal as it comes; only reads the files, never stands in their way."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from runward import ports
+
+_BUDGET = 1 << 20
+
+
+class Showing:
+    """Output of one run's attempts, written to a descriptor."""
+
+    def __init__(self, streams: Callable[[], Sequence[ports.LogStream]], descriptor: int) -> None:
+        self._streams = streams
+        self._descriptor: int | None = descriptor
+        self._open: dict[str, ports.LogStream] = {}
+
+    def __call__(self) -> bool:
+        """Copy what is new; whether there was something."""
+        some = False
+        for stream in self._streams():
+            self._open.setdefault(stream.name, stream)
+        for stream in self._open.values():
+            some = self._copy(stream) or some
+        return some
+
+    def _copy(self, stream: ports.LogStream) -> bool:
+        try:
+            chunks = stream.read_new(_BUDGET)
+        except ports.ContactLost:
+            return False
+        for chunk in chunks:
+            self._write(chunk.data)
+        return bool(chunks)
+
+    def _write(self, data: bytes) -> None:
+        """A terminal that is gone ends the showing, never the run."""
+        view = memoryview(data)
+        while view and self._descriptor is not None:
+            try:
+                view = view[os.write(self._descriptor, view) :]
+            except OSError:
+                self._descriptor = None
+
+    def stop(self) -> None:
+        """Show nothing more."""
+        self._descriptor = None

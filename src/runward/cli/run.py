@@ -1,0 +1,144 @@
+"""`runward run [options] -- CMD`: launch a command and keep it running."""
+
+import os
+import signal
+
+import click
+
+from runward.core import durations, errors
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(value) if isinstance(value, int | float) else durations.parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Size(click.ParamType[int]):
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return value if isinstance(value, int) else durations.parse_size(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Signal(click.ParamType[str]):
+    """A signal that asks a program to end, by name or number."""
+
+    name = "signal"
+    _names = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        word = str(value).upper().removeprefix("SIG")
+        if word.isdigit() and (found := _signal_name(int(word))) in self._names:
+            return found
+        if word not in self._names:
+            near = errors.nearest(word, self._names)
+            self.fail(
+                f"{value!r} is none of {', '.join(self._names)}"
+                + (f", did you mean {near}?" if near else ""),
+                param,
+                ctx,
+            )
+        return word
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name.removeprefix("SIG")
+    except ValueError:
+        return ""
+
+
+DURATION, SIZE, SIGNAL = _Duration(), _Size(), _Signal()
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.option("--name", help="Name of the run; the command's own name when it is not given.")
+@click.option("--checkpoints", metavar="DIR", help="Where the training writes its checkpoints.")
+@click.option(
+    "--resume-arg",
+    metavar="TEMPLATE",
+    help="Added to CMD on a restart: '--load {path}'. Fields: path, step, dir.",
+)
+@click.option(
+    "--resume-by",
+    type=click.Choice(["arg", "env", "self"]),
+    help="How the trainer learns what to load: its arguments, RUNWARD_RESUME_PATH, or it looks for itself.",
+)
+@click.option("--resume", is_flag=True, help="Let attempt 1 resume from the newest complete checkpoint too.")
+@click.option(
+    "--policy",
+    metavar="NAME|FILE",
+    help="When to restart, when to stop.  [default: default]",
+)
+@click.option("--grace", type=DURATION, help="Between the stop signal and SIGKILL.  [default: 60s]")
+@click.option("--stop-signal", type=SIGNAL, help="Asks CMD to end.  [default: TERM]")
+@click.option("--stall-after", type=DURATION, help="End an attempt that shows no progress for this long.")
+@click.option(
+    "--max-runtime", type=DURATION, help="End the run after this long, whatever it does (exit 124)."
+)
+@click.option(
+    "--env", "environment", multiple=True, metavar="K=V", help="Set in CMD's environment; repeatable."
+)
+@click.option("--cwd", metavar="DIR", help="Where CMD starts.")
+@click.option("--tty", is_flag=True, help="Give CMD a pseudo-terminal. It then needs its keeper alive.")
+@click.option("--detach", is_flag=True, help="Return once CMD runs; go on watching in the background.")
+@click.option("--log-dir", metavar="DIR", help="Where the output goes instead of the state directory.")
+@click.option("--log-keep", type=SIZE, help="Output kept of an attempt.  [default: 2GiB]")
+@click.option("--split", is_flag=True, help="Keep stdout and stderr in two files.")
+@click.option(
+    "--notify", multiple=True, metavar="CMD|URL", help="Told of held, failed, recovered, succeeded, blind."
+)
+@click.option(
+    "--quarantine",
+    type=click.Choice(["mark", "rename"]),
+    help="What to do with a damaged checkpoint.  [default: mark]",
+)
+@click.option(
+    "--hash-checkpoints", is_flag=True, help="Hash each checkpoint when it is complete, to find flips later."
+)
+@click.option(
+    "--verify-rate",
+    type=SIZE,
+    help="Bytes a second read to verify.  [default: 200MB]",
+)
+@click.option("--verify-budget", type=DURATION, help="Verification before a restart.  [default: 60s]")
+@click.option("--progress-regex", metavar="REGEX", help="Your own step lines; groups: step, total, loss.")
+@click.option("--heartbeat", metavar="FILE", help="A file whose one line says step=N [total=N loss=X].")
+@click.option(
+    "--end-on-nan", is_flag=True, help="End an attempt whose loss is not finite three reports in a row."
+)
+@click.option("--gpu-idle-after", type=DURATION, help="Act when the run's GPUs are idle for this long.")
+@click.option(
+    "--gpu-idle-below", type=click.FloatRange(0, 100), default=5.0, show_default=True, metavar="PCT"
+)
+@click.option("--gpu-idle", type=click.Choice(["any", "all"]), default="all", show_default=True)
+@click.option(
+    "--take-over", is_flag=True, help="Use the checkpoint directory although another run claims it."
+)
+@click.option(
+    "--on", "place", metavar="ssh:HOST/|pod:NS/POD/", help="Start it there; its watcher lives there too."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, start nothing.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def run(**options: object) -> int:
+    """Launch CMD and keep it running: everything after -- is CMD with its own flags, untouched."""
+    from runward.wiring import launching
+
+    command = options.pop("command")
+    if not command:
+        raise errors.UsageError(
+            errors.Problem(
+                "no command",
+                where="runward run",
+                next_step="Write it after --: runward run -- python train.py",
+            )
+        )
+    return launching.launch(tuple(command), options, os.environ)  # type: ignore[arg-type]  # click gives str

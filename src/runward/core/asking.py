@@ -1,0 +1,104 @@
+"""Ending a live attempt, and what people ask of a run: stop, restart, pause, unpause."""
+
+from dataclasses import dataclass
+
+from runward.core import binding, checkpoints, effects, ending, events, observations, run
+from runward.core.failures import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a live attempt is ended."""
+
+    word: str
+    """`stall`, `max_runtime`, `gpu_idle`, `restart`, `nonfinite_loss`."""
+    detail: str = ""
+    by: str = "runward"
+    votes: tuple[str, ...] = ()
+
+
+def end(state: run.RunState, reason: Reason, now: binding.Now, bound: binding.Bound) -> binding.Reaction:
+    """End the live attempt, once, unless the run is only observed or paused."""
+    live = state.live
+    if live is None or live.started_at is None or live.ending is not None:
+        return binding.NOTHING
+    if state.observe_only or state.paused:
+        return binding.NOTHING
+    decided = events.EndDecided(
+        at=now.wall,
+        attempt=live.n,
+        why=reason.word,
+        by=reason.by,
+        signum=bound.signum,
+        grace_s=bound.grace_s,
+        detail=reason.detail,
+        votes=reason.votes,
+    )
+    stacks = reason.word == "stall"
+    return (decided,), (effects.End(live.n, bound.signum, bound.grace_s, reason.word, stacks=stacks),)
+
+
+def end_for_stall(
+    state: run.RunState, seen: observations.Stalled, now: binding.Now, bound: binding.Bound
+) -> binding.Reaction:
+    """A stall ends an attempt only when its observer says that it may."""
+    if not seen.end:
+        return binding.NOTHING
+    detail = f"no progress for {seen.silent_s:.0f} s in phase {seen.phase} (limit {seen.budget_s:.0f} s)"
+    return end(state, Reason("stall", detail, votes=seen.votes), now, bound)
+
+
+def asked(
+    state: run.RunState, seen: observations.Asked, now: binding.Now, bound: binding.Bound
+) -> binding.Reaction:
+    """What a request calls for; pause and unpause change the state and call for nothing."""
+    match seen.kind:
+        case "stop":
+            return _stop(state, seen, now, bound)
+        case "restart":
+            return _restart(state, seen, now, bound)
+        case _:
+            return binding.NOTHING
+
+
+def _stop(
+    state: run.RunState, seen: observations.Asked, now: binding.Now, bound: binding.Bound
+) -> binding.Reaction:
+    live = state.live
+    if state.ended is not None:
+        return binding.NOTHING
+    if live is None:
+        code = ending.final_code(state.last) if state.last else None
+        return (events.RunEnded(at=now.wall, state="stopped", code=code, why=f"stopped by {seen.by}"),), ()
+    signum = seen.signum or bound.signum
+    grace = seen.grace_s if seen.grace_s is not None else bound.grace_s
+    insist = effects.End(live.n, signum, grace, "stop", now=seen.now)
+    if live.ending is not None and live.ending.why == "stop":
+        return (), (insist,)
+    decided = events.EndDecided(
+        at=now.wall, attempt=live.n, why="stop", by=seen.by, signum=signum, grace_s=grace, detail=seen.why
+    )
+    return (decided,), (insist,)
+
+
+def _restart(
+    state: run.RunState, seen: observations.Asked, now: binding.Now, bound: binding.Bound
+) -> binding.Reaction:
+    """A person's restart: the ledger begins anew, and there is no back-off."""
+    if state.live is not None:
+        return end(state, Reason("restart", by=seen.by), now, bound)
+    last = state.last
+    if last is None:
+        return binding.NOTHING
+    chosen = checkpoints.choose(seen.listing.checkpoints) if seen.listing is not None else None
+    decided = events.Decided(
+        at=now.wall,
+        attempt=last.n,
+        action=str(Action.RESTART),
+        reason=f"asked for by {seen.by}",
+        rule="request",
+        counted=False,
+        resume_path=chosen.path if chosen else None,
+        resume_step=chosen.step if chosen else None,
+    )
+    return (events.RestartAsked(at=now.wall, by=seen.by), decided), ()

@@ -1,0 +1,204 @@
+"""What follows from an attempt's end: success, a restart, a question to a person. One end, one decision."""
+
+from dataclasses import replace
+
+from runward.core import (
+    binding,
+    checkpoints,
+    effects,
+    events,
+    job,
+    ledger,
+    observations,
+    policy,
+    repairs,
+    resume,
+    run,
+)
+from runward.core.failures import Action, Cause
+
+
+def after_end(
+    state: run.RunState, gone: observations.Gone, now: binding.Now, bound: binding.Bound
+) -> binding.Reaction:
+    """Decide once about an end; a paused run restarts nothing until it goes on."""
+    last = state.last
+    if last is None or last.live or last.decision is not None or state.ended is not None:
+        return binding.NOTHING
+    over = _over(state, last, now)
+    if over is not None:
+        return (over,), ()
+    if state.paused:
+        return binding.NOTHING
+    if state.observe_only:
+        return _observed(state, gone, now, bound), ()
+    if last.left:
+        why = "not everything of the attempt is gone: " + "; ".join(last.left)
+        return _held(last, why, "unkillable", now), ()
+    return _decide(state, gone, now, bound)
+
+
+def _over(state: run.RunState, last: run.Attempt, now: binding.Now) -> events.RunEnded | None:
+    """Ends that leave nothing to decide: asked for, at the run's own limit, well, or early by the program's will."""
+    code, ending, verdict = final_code(last), last.ending, run.verdict_of(last)
+    if ending is not None and ending.why == "stop":
+        return events.RunEnded(at=now.wall, state="stopped", code=code, why=f"stopped by {ending.by}")
+    if ending is not None and ending.why == "max_runtime":
+        return events.RunEnded(at=now.wall, state="failed", code=124, why=ending.detail)
+    if verdict is not None and verdict.cause is Cause.NONE:
+        return events.RunEnded(at=now.wall, state="succeeded", code=code or 0)
+    if code == 0 and not state.observe_only:
+        return events.RunEnded(at=now.wall, state="failed", code=1, why=verdict.summary if verdict else "")
+    return None
+
+
+def final_code(last: run.Attempt) -> int | None:
+    return last.exit.shell_code if last.exit is not None else None
+
+
+def _held(last: run.Attempt, reason: str, rule: str, now: binding.Now) -> tuple[events.Event, ...]:
+    decided = events.Decided(
+        at=now.wall, attempt=last.n, action=str(Action.HOLD), reason=reason, rule=rule, counted=False
+    )
+    return (decided, events.RunEnded(at=now.wall, state="held", code=_code(last), why=reason))
+
+
+def _code(last: run.Attempt) -> int | None:
+    """The child's last code; 124 where one of the user's limits ended it."""
+    by_limit = last.ending is not None and last.ending.why in {"stall", "gpu_idle"}
+    return 124 if by_limit else final_code(last)
+
+
+def _decide(
+    state: run.RunState, gone: observations.Gone, now: binding.Now, bound: binding.Bound
+) -> binding.Reaction:
+    """Ask the policy; a restart names its checkpoint, everything else ends the run in words."""
+    last = state.attempts[-1]
+    decision = _ask_policy(state, gone, now, bound)
+    if decision.action.goes_on:
+        return _go_on(last, decision, gone, now, bound)
+    verdict = run.verdict_of(last)
+    cancelled = verdict is not None and verdict.cause is Cause.CANCELLED
+    word = "failed" if decision.give_up else "cancelled" if cancelled else "held"
+    over = events.RunEnded(at=now.wall, state=word, code=_code(last), why=decision.reason)
+    return (_as_event(decision, last.n, now, None), over), ()
+
+
+def _go_on(
+    last: run.Attempt,
+    decision: policy.Decision,
+    gone: observations.Gone,
+    now: binding.Now,
+    bound: binding.Bound,
+) -> binding.Reaction:
+    """A restart, unless the trainer would load something else than what was chosen for it."""
+    chosen = _chosen(decision, last, gone.listing)
+    decided = _as_event(decision, last.n, now, chosen)
+    plan = resume.plan(bound.argv, bound.how, chosen, gone.listing)
+    if plan.problem is None:
+        return (decided,), ()
+    if not bound.rename or not plan.mend:
+        commands = [repairs.command(one) for one in plan.mend]
+        mend = "; mend it with: " + " && ".join(commands) + ", or use --quarantine rename" if commands else ""
+        return _held(last, plan.problem + mend, "resume", now), ()
+    marks = tuple(
+        events.CheckpointQuarantined(at=now.wall, attempt=last.n, path=one.path, why=_why(one), how="rename")
+        for one in plan.mend
+    )
+    return (*marks, decided), (effects.SetAside(last.n, plan.mend),)
+
+
+def _why(one: repairs.Repair) -> str:
+    match one:
+        case repairs.Rename():
+            return one.why
+        case repairs.Repoint():
+            return f"it named {one.before}"
+
+
+def _ask_policy(
+    state: run.RunState, gone: observations.Gone, now: binding.Now, bound: binding.Bound
+) -> policy.Decision:
+    last = state.attempts[-1]
+    if last.ending is not None and last.ending.why == "restart":
+        return policy.Decision(
+            Action.RESTART, f"asked for by {last.ending.by}", rule="request", resume="latest"
+        )
+    latest = checkpoints.choose(gone.listing.checkpoints)
+    situation = policy.Situation(
+        now=now.wall,
+        has_checkpoint_dir=state.checkpoints_dir is not None,
+        latest_usable=latest is not None,
+        previous_usable=_before(gone.listing, latest) is not None,
+        can_elsewhere=bool(gone.facts.get("can_elsewhere")),
+        suppressed_by=gone.facts.get("suppressed_by"),
+        dependency=gone.facts.get("dependency"),
+        own_disk_full=gone.facts.get("own_disk_full"),
+        lost_s=gone.lost_s,
+        jitter=now.jitter,
+    )
+    return policy.decide(bound.policy, ledger.history(state), situation)
+
+
+def _before(
+    listing: checkpoints.Listing, one: checkpoints.Checkpoint | None
+) -> checkpoints.Checkpoint | None:
+    return checkpoints.choose(listing.checkpoints, previous_of=one.path) if one is not None else None
+
+
+def _chosen(
+    decision: policy.Decision,
+    last: run.Attempt,
+    listing: checkpoints.Listing,
+) -> checkpoints.Checkpoint | None:
+    if decision.resume == "none" or not decision.action.goes_on:
+        return None
+    previous_of = last.resume_path if decision.resume == "previous" else None
+    return checkpoints.choose(listing.checkpoints, previous_of=previous_of)
+
+
+def _as_event(
+    decision: policy.Decision, n: int, now: binding.Now, chosen: checkpoints.Checkpoint | None
+) -> events.Decided:
+    return events.Decided(
+        at=now.wall,
+        attempt=n,
+        action=str(decision.action),
+        reason=decision.reason,
+        rule=decision.rule,
+        delay_s=decision.delay_s,
+        counted=decision.counted,
+        resume_path=chosen.path if chosen else None,
+        resume_step=chosen.step if chosen else None,
+        give_up=decision.give_up,
+        wait_for=decision.wait_for,
+        exclude_node=decision.exclude_node,
+        observed_only=decision.would is not None,
+    )
+
+
+def _observed(
+    state: run.RunState, gone: observations.Gone, now: binding.Now, bound: binding.Bound
+) -> tuple[events.Event, ...]:
+    """A run that is only observed: keep what would have been done."""
+    last = state.attempts[-1]
+    code = final_code(last)
+    decision = _ask_policy(state, gone, now, bound)
+    decided = replace(_as_event(decision, last.n, now, None), observed_only=True)
+    return (
+        decided,
+        events.RunEnded(at=now.wall, state="failed", code=code, why=f"observed only: {decision.reason}"),
+    )
+
+
+def exit_code(state: run.RunState) -> int:
+    """What `runward run` leaves with: the child's last code, and the exceptions that the manual lists."""
+    if state.ended is None:
+        return 0
+    if state.ended.state == run.State.SUCCEEDED:
+        return 0
+    last = state.last
+    code = state.ended.code
+    if code is None:
+        return 125 if last is not None and last.exit == job.ExitStatus.unseen() else 1
+    return code if code != 0 else 1

@@ -1,0 +1,72 @@
+"""One line for a person about an event; None for events that need none."""
+
+from runward.core import durations, events, run
+
+
+def of(state: run.RunState, event: events.Event) -> str | None:
+    """What the foreground `run` says of an event."""
+    match event:
+        case events.AttemptStarted():
+            return _started(state, event)
+        case events.AttemptEnded():
+            return _over(event)
+        case events.Decided():
+            return _decided(event)
+        case events.Recovered():
+            after = durations.format_duration(event.after_s)
+            return f"attempt {event.attempt} recovered: step {event.step} {after} after the end of the one before"
+        case events.RunEnded():
+            return f"{state.run}: {event.state}" + (f": {event.why}" if event.why else "")
+        case _:
+            return _rare(event)
+
+
+def _started(state: run.RunState, event: events.AttemptStarted) -> str | None:
+    attempt = state.attempts[event.attempt - 1]
+    if event.attempt == 1 and attempt.resume_path is None:
+        return (
+            f"{state.run}: attempt 1 runs as pid {event.job}"
+            if not event.adopted
+            else f"{state.run}: found alive"
+        )
+    origin = f", resumed from {attempt.resume_path}" if attempt.resume_path else ", from the beginning"
+    return f"attempt {event.attempt} runs as pid {event.job}{origin}"
+
+
+def _over(event: events.AttemptEnded) -> str:
+    verdict = event.diagnosis.get("verdict", {})
+    at = f" at step {event.last_step}" if event.last_step is not None else ""
+    cause = f"{verdict.get('cause')} ({verdict.get('certainty')})"
+    return f"attempt {event.attempt} ended{at}: {cause}: {verdict.get('summary')}"
+
+
+def _decided(event: events.Decided) -> str:
+    later = f" in {durations.format_duration(event.delay_s)}" if event.delay_s >= 1 else ""
+    return f"decision: {event.action}{later}: {event.reason}"
+
+
+def _rare(event: events.Event) -> str | None:  # noqa: PLR0911 -- a table of texts
+    match event:
+        case events.StallDetected():
+            silent, budget = (durations.format_duration(s) for s in (event.silent_s, event.budget_s))
+            return f"no progress for {silent} in phase {event.phase} (budget {budget}); nothing is ended for it alone"
+        case events.StallCleared():
+            return "it moves again"
+        case events.NonfiniteLoss():
+            return (
+                f"the loss is not finite since step {event.step}; checkpoints written from now on are suspect"
+            )
+        case events.EndDecided(why=why, detail=detail) if why != "stop":
+            return f"ending attempt {event.attempt}: {why}" + (f": {detail}" if detail else "")
+        case events.ContactLost():
+            return f"contact lost: {event.why}"
+        case events.ContactRegained():
+            return f"contact regained after {durations.format_duration(event.blind_s)}"
+        case events.ResumeMismatch():
+            return f"the log says that {event.loaded or event.loaded_step} was loaded, not {event.chosen}"
+        case events.CheckpointQuarantined():
+            return f"{event.path} is set aside: {event.why}"
+        case events.Noted():
+            return event.text
+        case _:
+            return None

@@ -1,0 +1,194 @@
+"""Plain text of the view models, for terminals and pipes. No colour unless the caller's style adds it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from runward.core import durations
+
+LIVE = frozenset({"pending", "running", "restarting", "waiting"})
+"""States in which something may still happen by itself."""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns as wide as their widest cell, two blanks apart; no trailing blanks."""
+    cells = [list(head), *[["-" if v is None else str(v) for v in row] for row in rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    )
+
+
+def ago(then: str | None, now: float) -> str:
+    """How long before `now` an ISO instant was."""
+    if then is None:
+        return "-"
+    at = datetime.fromisoformat(then).timestamp()
+    return durations.format_duration(max(0.0, now - at))
+
+
+def ps(rows: Sequence[Mapping[str, Any]], now: float) -> str:
+    """The table of `runward ps`."""
+    if not rows:
+        return "no runs yet; start one with: runward run -- COMMAND"
+    head = ("RUN", "STATE", "ATTEMPT", "STEP", "PROGRESS", "CAUSE", "TARGET", "WATCHER")
+    return table(head, [_ps_row(r, now) for r in rows])
+
+
+def _ps_row(r: Mapping[str, Any], now: float) -> tuple[object, ...]:
+    state = r["state"] + (" (paused)" if r["paused"] else "") + ("" if r["contact"] else " (contact lost)")
+    live = r["state"] in LIVE
+    watcher = r["watcher"]["pid"] if r["watcher"] else ("none!" if live else "-")
+    return (
+        r["run"],
+        state,
+        r["attempt"],
+        _steps(r["step"], r["total_steps"]),
+        ago(r["progress_at"], now),
+        r["cause"] if not live or r["cause"] else "-",
+        r["target"] or "-",
+        watcher,
+    )
+
+
+def _steps(step: object, total: object) -> str:
+    if step is None:
+        return "-"
+    return f"{step}/{total}" if total is not None else str(step)
+
+
+def status(body: Mapping[str, Any], now: float) -> str:
+    """The page of `runward status RUN`."""
+    lines = [*_head(body, now), ""]
+    for attempt in body["attempts"]:
+        lines.extend(_attempt(attempt, body))
+    lines.extend(_checkpoints(body["checkpoints"]))
+    return "\n".join(lines).rstrip()
+
+
+def _head(body: Mapping[str, Any], now: float) -> list[str]:
+    live = body["state"] in LIVE
+    first = f"{body['run']}: {body['state']}" + (" (paused)" if body["paused"] else "")
+    if body["why"]:
+        first += f" - {body['why']}"
+    lines = [first]
+    if body["step"] is not None:
+        lines.append(
+            f"  step {_steps(body['step'], body['total_steps'])}, {ago(body['progress_at'], now)} ago"
+            + _rate(body)
+        )
+    lines.extend(f"  note: {note}" for note in body["progress"].get("notes", ()))
+    contact = body["contact"]
+    if not contact["ok"]:
+        lines.append(
+            f"  contact lost since {contact['since']}: {contact['why']} (says nothing about the run)"
+        )
+    if live and body["watcher"] is None:
+        lines.append(f"  nobody watches this run: runward watch {body['run']}")
+    elif body["watcher"]:
+        lines.append(
+            f"  watched by pid {body['watcher']['pid']} on {body['watcher']['host']}, policy {body['policy']}"
+        )
+    if body["ettr"] is not None:
+        lines.append(f"  useful time {body['ettr']:.0%}" + _lost(body))
+    if body["exit_code"] is not None and not live:
+        lines.append(f"  exit code {body['exit_code']}")
+    return lines
+
+
+def _rate(body: Mapping[str, Any]) -> str:
+    progress = body["progress"]
+    parts = []
+    if progress.get("loss") is not None:
+        parts.append(f"loss {progress['loss']:.4g}")
+    if progress.get("eta_s") is not None and body["state"] in {"running", "restarting"}:
+        parts.append(f"done in about {durations.format_duration(progress['eta_s'])}")
+    return (", " + ", ".join(parts)) if parts else ""
+
+
+def _lost(body: Mapping[str, Any]) -> str:
+    lost = {cause: part["total_s"] for cause, part in body["lost"].items() if part["total_s"] >= 1}
+    if not lost:
+        return ""
+    return "; lost " + ", ".join(f"{durations.format_duration(s)} to {cause}" for cause, s in lost.items())
+
+
+def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
+    lines = [f"attempt {a['n']}" + _attempt_words(a)]
+    verdict = a["verdict"]
+    if verdict:
+        lines.append(f"  {verdict['cause']} ({verdict['certainty']}): {verdict['summary']}")
+        lines.extend(_evidence("  ", a["evidence"][:3]))
+        lines.extend(_evidence("  against: ", a["counter_evidence"][:3]))
+        if body["state"] in {"held", "failed"} and a is body["attempts"][-1]:
+            lines.extend(
+                f"  advice: {item['do']}" + (f" ({item['why']})" if item["why"] else "")
+                for item in a["advice"][:3]
+            )
+    if a["decision"] and (a["decision"]["action"] != "none" or a["decision"]["ended"]):
+        lines.append(f"  decision: {a['decision']['action']}: {a['decision']['reason']}")
+    lines.extend(f"  left: {text}" for text in a["left"])
+    return lines
+
+
+def _attempt_words(a: Mapping[str, Any]) -> str:
+    words = []
+    if a["resumed_from"]:
+        words.append(f"resumed from {a['resumed_from']['path']}")
+    if a["resume_mismatch"]:
+        words.append("but the log names another checkpoint")
+    if a["recovered_after_s"] is not None:
+        words.append(f"new step after {durations.format_duration(a['recovered_after_s'])}")
+    if a["ended_at"] is None:
+        words.append("not started yet" if a["started_at"] is None else f"running as {a['job']}")
+    else:
+        at = f" at step {a['last_step']}" if a["last_step"] is not None else ""
+        words.append(f"ended{at} with {_exit(a['exit'])}")
+    return ": " + ", ".join(words)
+
+
+def _exit(status: Mapping[str, Any] | None) -> str:
+    if status is None or not status["seen"]:
+        return "exit status not seen"
+    return f"signal {status['signum']}" if status["signum"] is not None else f"exit code {status['code']}"
+
+
+def _evidence(lead: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for item in items:
+        place = item.get("source") or "log"
+        if item.get("file"):
+            place = f"{str(item['file']).rsplit('/', 1)[-1]}:{item['line'] if item.get('line') is not None else '?'}"
+        rank = f" rank {item['rank']}" if item.get("rank") is not None else ""
+        lines.append(f"{lead}{place}{rank}: {item['text'][:200]}")
+    return lines
+
+
+def _checkpoints(body: Mapping[str, Any]) -> list[str]:
+    lines = []
+    latest = body["latest_complete"]
+    if latest:
+        how = {
+            "full": "complete",
+            "structure": "complete (structure only)",
+            "pending": "complete (not verified yet)",
+        }
+        lines.append(
+            f"newest checkpoint: {latest['path']} ({how.get(latest['verified'], latest['verified'])})"
+        )
+    lines.extend(f"quarantined: {mark['path']} ({mark['why']})" for mark in body["quarantined"])
+    return lines
+
+
+def event(body: Mapping[str, Any]) -> str:
+    """One line of `runward events`."""
+    shown = {
+        k: v
+        for k, v in body.items()
+        if k not in {"kind", "at", "diagnosis", "learned"} and v not in (None, "", [], {}, ())
+    }
+    verdict = (body.get("diagnosis") or {}).get("verdict")
+    if verdict:
+        shown["verdict"] = f"{verdict['cause']}/{verdict['action']} ({verdict['certainty']})"
+    words = " ".join(f"{key}={value}" for key, value in shown.items())
+    return f"{durations.iso(body['at'])} {body['kind']} {words}".rstrip()

@@ -1,0 +1,234 @@
+"""View models: run state as the public JSON of `status` and `ps`. Pure; every renderer and every screen reads this."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runward import ports
+from runward.core import durations, failures, recovery, run
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is known of a run beside its journal at the time of looking."""
+
+    now: float
+    progress: Mapping[str, Any]
+    """The newest sample as the watcher left it: `step`, `total`, `at`, `loss`, `eta_s`, `notes`."""
+    watcher: ports.Holder | None
+    """The live watcher; None when nobody watches."""
+
+
+def status(state: run.RunState, look: Look) -> dict[str, Any]:
+    """The object of `runward status --json`."""
+    step, total, at = _progress(state, look)
+    account = recovery.account([_record(a, look) for a in state.attempts], _until(state, look))
+    return {
+        "schema_version": 1,
+        "run": state.run,
+        "state": str(state.state),
+        "paused": state.paused,
+        "why": state.ended.why if state.ended else _why(state),
+        "exit_code": state.ended.code if state.ended else None,
+        "contact": {
+            "ok": state.contact_lost_at is None,
+            "since": durations.iso(state.contact_lost_at if state.contact_lost_at is not None else at),
+            "why": state.contact_why,
+        },
+        "backend": state.backend,
+        "target": state.target or _target(state),
+        "policy": state.policy,
+        "observe_only": state.observe_only,
+        "step": step,
+        "total_steps": total,
+        "progress_at": durations.iso(at),
+        "progress": _extras(look.progress),
+        "created_at": durations.iso(state.created_at),
+        "ended_at": durations.iso(state.ended.at) if state.ended else None,
+        "ettr": round(account.ettr, 4) if account.ettr is not None else None,
+        "mean_time_to_recover_s": _mean_time_to_recover(state),
+        "lost": account.to_json()["lost"],
+        "watcher": _watcher(look.watcher),
+        "attempts": [_attempt(a) for a in state.attempts],
+        "checkpoints": _checkpoints(state),
+    }
+
+
+def _record(attempt: run.Attempt, look: Look) -> recovery.AttemptRecord:
+    verdict = run.verdict_of(attempt)
+    last_step, last_at = attempt.last_step, attempt.last_step_at
+    if attempt.live and look.progress.get("attempt") == attempt.n:
+        last_step, last_at = look.progress.get("step"), look.progress.get("at")
+    return recovery.AttemptRecord(
+        started_at=attempt.started_at if attempt.started_at is not None else attempt.planned_at,
+        ended_at=attempt.ended_at,
+        resumed_step=attempt.resume_step or 0,
+        first_step=attempt.first_step,
+        first_step_at=attempt.first_step_at,
+        last_step=last_step,
+        last_step_at=last_at,
+        checkpoints=attempt.checkpoints,
+        cause=str(verdict.cause) if verdict is not None else None,
+        finished=verdict is not None and verdict.cause is failures.Cause.NONE,
+    )
+
+
+def _mean_time_to_recover(state: run.RunState) -> float | None:
+    """Mean seconds from an end to the proof that training moves again, over the restarts that came so far."""
+    took = [a.recovered_after_s for a in state.attempts if a.recovered_after_s is not None]
+    return round(sum(took) / len(took), 3) if took else None
+
+
+def _until(state: run.RunState, look: Look) -> float:
+    return state.ended.at if state.ended else look.now
+
+
+def _why(state: run.RunState) -> str | None:
+    decision = state.pending_decision
+    if decision is not None:
+        return decision.reason
+    live = state.live
+    if live is not None and live.ending is not None:
+        return f"being ended: {live.ending.why}" + (f" ({live.ending.detail})" if live.ending.detail else "")
+    if live is not None and live.stalled:
+        return "stalled"
+    return None
+
+
+def _target(state: run.RunState) -> str:
+    last = state.last
+    if last is None or last.job_id is None:
+        return ""
+    return f"local:{last.job_id}" if state.backend == "process" else f"{state.backend}:{last.job_id}"
+
+
+def _progress(state: run.RunState, look: Look) -> tuple[int | None, int | None, float | None]:
+    """Newest step: the watcher's row for the attempt it belongs to, else what the journal says."""
+    last = state.last
+    row = look.progress
+    if last is not None and row.get("attempt") == last.n and row.get("step") is not None:
+        return row.get("step"), row.get("total"), row.get("at")
+    for attempt in reversed(state.attempts):
+        if attempt.last_step is not None or attempt.first_step is not None:
+            newest = attempt.last_step if attempt.last_step is not None else attempt.first_step
+            return newest, attempt.total, attempt.ended_at or attempt.started_at
+    return None, None, None
+
+
+def _extras(row: Mapping[str, Any]) -> dict[str, Any]:
+    keys = (
+        "loss",
+        "grad_norm",
+        "throughput",
+        "rate_per_s",
+        "eta_s",
+        "unit",
+        "phase",
+        "notes",
+        "blind",
+        "engine",
+    )
+    return {key: row[key] for key in keys if row.get(key) is not None}
+
+
+def _watcher(holder: ports.Holder | None) -> dict[str, Any] | None:
+    if holder is None:
+        return None
+    return {
+        "pid": holder.pid,
+        "host": holder.host,
+        "since": durations.iso(holder.since),
+        "lease": holder.number,
+    }
+
+
+def _attempt(attempt: run.Attempt) -> dict[str, Any]:
+    diagnosis = attempt.diagnosis or {}
+    resumed = {"path": attempt.resume_path, "step": attempt.resume_step} if attempt.resume_path else None
+    return {
+        "n": attempt.n,
+        "job": attempt.job_id,
+        "keeper": {"pid": attempt.keeper_pid} if attempt.keeper_pid else None,
+        "started_at": durations.iso(attempt.started_at),
+        "ended_at": durations.iso(attempt.ended_at),
+        "exit": attempt.exit.to_json() if attempt.exit else None,
+        "first_step": attempt.first_step,
+        "last_step": attempt.last_step,
+        "resumed_from": resumed,
+        "resume_mismatch": attempt.mismatch,
+        "verdict": diagnosis.get("verdict"),
+        "evidence": diagnosis.get("evidence", []),
+        "counter_evidence": diagnosis.get("counter_evidence", []),
+        "echoes": diagnosis.get("echoes", []),
+        "advice": diagnosis.get("advice", []),
+        "notes": diagnosis.get("notes", []),
+        "decision": _decision(attempt),
+        "recovered_after_s": attempt.recovered_after_s,
+        "left": list(attempt.left),
+    }
+
+
+def _decision(attempt: run.Attempt) -> dict[str, Any] | None:
+    """What was decided about the attempt; `ended`: whether Runward ended it itself."""
+    decision, ending = attempt.decision, attempt.ending
+    if decision is None:
+        if ending is None:
+            return None
+        return {
+            "action": "none",
+            "reason": ending.detail or ending.why,
+            "at": durations.iso(ending.at),
+            "ended": True,
+            "votes": list(ending.votes),
+        }
+    return {
+        "action": decision.action,
+        "reason": decision.reason,
+        "at": durations.iso(decision.at),
+        "ended": ending is not None,
+        "rule": decision.rule,
+        "delay_s": decision.delay_s,
+        "counted": decision.counted,
+        "votes": list(ending.votes) if ending is not None else [],
+    }
+
+
+def _checkpoints(state: run.RunState) -> dict[str, Any]:
+    latest = state.latest_checkpoint
+    return {
+        "directory": state.checkpoints_dir,
+        "latest_complete": {
+            "path": latest.path,
+            "step": latest.step,
+            "at": durations.iso(latest.written_at or latest.at),
+            "verified": latest.verified,
+        }
+        if latest
+        else None,
+        "quarantined": [
+            {"path": mark.path, "why": mark.why, "how": mark.how, "at": durations.iso(mark.at)}
+            for mark in state.quarantined.values()
+        ],
+    }
+
+
+def row(state: run.RunState, look: Look) -> dict[str, Any]:
+    """One line of `runward ps`."""
+    step, total, at = _progress(state, look)
+    last = state.last
+    verdict = (last.diagnosis or {}).get("verdict", {}) if last is not None else {}
+    return {
+        "run": state.run,
+        "state": str(state.state),
+        "paused": state.paused,
+        "backend": state.backend,
+        "target": state.target or _target(state),
+        "attempt": last.n if last is not None else None,
+        "step": step,
+        "total_steps": total,
+        "progress_at": durations.iso(at),
+        "cause": verdict.get("cause"),
+        "watcher": _watcher(look.watcher),
+        "contact": state.contact_lost_at is None,
+        "created_at": durations.iso(state.created_at),
+    }

@@ -1,0 +1,118 @@
+"""Requests to a run: a row for its watcher, and a signal to wake it; without a live watcher one is started."""
+
+import getpass
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+from runward import ports
+from runward.core import errors, run
+from runward.store import sqlite
+from runward.wiring import clock, detaching, leases, looking, places, saying
+
+_EVERY_S = 0.05
+_ANSWER_S = 30.0
+
+
+def ask(name: str, kind: str, options: Mapping[str, object], *, wait: bool) -> int:
+    """Leave the request and, if asked, wait until it is carried out. Raises NotFound, UsageError, Unreachable."""
+    looking.open_store().close()
+    store = sqlite.SqliteStore(places.state_dir())
+    try:
+        row = looking.find(store, name)
+        state = looking.state_of(store, row)
+        if _is_done(state, kind):
+            saying.say(
+                f"{name} is {state.state}" + (" and paused" if state.paused else "") + ": nothing to do"
+            )
+            return 0
+        request = ports.Request(0, kind, _user(), clock.SystemClock().wall(), options)
+        number = store.ask(row.id, request)
+        _wake(store, row)
+        return _wait(store, row, number, kind) if wait else 0
+    finally:
+        store.close()
+
+
+def _is_done(state: run.RunState, kind: str) -> bool:
+    over = state.state.final and state.live is None
+    match kind:
+        case "stop":
+            return over
+        case "pause":
+            return state.paused or over
+        case "unpause":
+            return not state.paused
+        case _:
+            return False
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def _wake(store: sqlite.SqliteStore, row: ports.RunRow) -> None:
+    """Wake the live watcher; without one start a background watcher, which takes the request up."""
+    holder = leases.live_holder(store, row)
+    if holder is None:
+        detaching.start_watcher(row.name)
+        return
+    try:
+        descriptor = os.pidfd_open(holder.pid)
+    except OSError:
+        return  # it has just ended; the next look finds no holder
+    try:
+        if holder.started in (0.0, leases.start_ticks(holder.pid)):
+            signal.pidfd_send_signal(descriptor, signal.SIGUSR1)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def _wait(store: sqlite.SqliteStore, row: ports.RunRow, number: int, kind: str) -> int:
+    """Until the request is answered and its effect is seen; says the steps of an end meanwhile."""
+    deadline = time.monotonic() + _ANSWER_S
+    told = ""
+    while True:
+        open_requests = [request.id for request in store.requests(row.id)]
+        state = looking.state_of(store, row)
+        if number not in open_requests and _is_settled(state, kind):
+            saying.say(f"{row.name} is {state.state}" + (" (paused)" if state.paused else ""))
+            return 0
+        if number in open_requests and time.monotonic() > deadline:
+            raise errors.Unreachable(
+                errors.Problem(
+                    f"the watcher of {row.name!r} does not answer",
+                    next_step=f"See runward status {row.name}.",
+                )
+            )
+        told = _tell(state, told)
+        time.sleep(_EVERY_S)
+
+
+def _is_settled(state: run.RunState, kind: str) -> bool:
+    match kind:
+        case "stop":
+            return state.state.final and state.live is None
+        case "restart":
+            live = state.live
+            return state.state.final or (
+                live is not None and live.started_at is not None and live.ending is None
+            )
+        case _:
+            return True
+
+
+def _tell(state: run.RunState, told: str) -> str:
+    live = state.live
+    if live is None or live.ending is None:
+        return told
+    text = f"attempt {live.n} was asked to end (signal {live.ending.signum}), {live.ending.grace_s:.0f} s of grace"
+    if text != told:
+        saying.say(text)
+    return text

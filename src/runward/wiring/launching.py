@@ -1,0 +1,138 @@
+"""`runward run`: check, make the run, and watch it here or in the background."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from runward import ports
+from runward.app import diagnose, looping, showing, waking, watching
+from runward.config import policy_files
+from runward.core import checkpoints, ending, events, observations, options
+from runward.store import folders, sqlite
+from runward.wiring import clock, detaching, leases, places, preparing, processes, saying
+from runward.wiring import watching as assembly
+
+
+def launch(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
+    """Run `command` under watch; returns the exit code of `runward run`."""
+    asked, env = preparing.prepare(command, given, environ)
+    store = sqlite.SqliteStore(places.state_dir())
+    preparing.say_rebuilt(store)
+    preparing.check_name(store, asked.name)
+    listing = preparing.look(asked)
+    preparing.check_owner(asked, take_over=bool(given["take_over"]))
+    first = preparing.first_checkpoint(asked, listing)
+    if given["dry_run"]:
+        return preparing.dry_run(asked, first, listing)
+    engine = None if given["detach"] else assembly.reading_for(asked)
+    row = _create(store, asked, env, first)
+    if given["detach"]:
+        store.close()
+        return detaching.detach(asked.name)
+    return foreground(store, row, asked, engine)
+
+
+def _create(
+    store: sqlite.SqliteStore,
+    asked: options.RunOptions,
+    env: Mapping[str, str],
+    first: checkpoints.Checkpoint | None,
+) -> ports.RunRow:
+    row = store.create(asked.name, clock.SystemClock().wall())
+    kept = _keep_policy(asked)
+    folders.write(places.run_dir(asked.name), folders.OPTIONS, kept.to_json())
+    processes.keep_command(kept, env)
+    created = events.RunCreated(
+        at=row.created_at,
+        run=asked.name,
+        backend="process",
+        policy=policy_files.choose(asked.settings.run.policy).name,
+        checkpoints=asked.checkpoints,
+        resume_path=first.path if first is not None else None,
+        resume_step=first.step if first is not None else None,
+    )
+    store.append(row.id, [created], 0)
+    return row
+
+
+def _keep_policy(asked: options.RunOptions) -> options.RunOptions:
+    """A policy file is copied beside the run: later watchers must decide as the first one."""
+    policy = asked.settings.run.policy
+    if policy in policy_files.names():
+        return asked
+    copy = os.path.join(places.run_dir(asked.name), "policy.yaml")
+    shutil.copyfile(policy, copy)
+    return replace(asked, policy_file=copy)
+
+
+def foreground(
+    store: sqlite.SqliteStore, row: ports.RunRow, asked: options.RunOptions, engine: diagnose.Engine | None
+) -> int:
+    """Watch in this process until the run has ended; returns the exit code."""
+    lease = leases.Lease(store, row)
+    lease.require()
+    parts = assembly.shared(store, engine)
+    parts.stdin_fd = _stdin()
+    parts.listeners = (saying.tell,)
+    with waking.Alarm() as alarm:
+        watch = assembly.build(row, asked, lease, parts)
+        show = showing.Showing(lambda: _streams(watch, parts), 1)
+        hand = _Hand(watch, show, os.path.join(places.run_dir(asked.name), folders.WATCHER_LOG))
+        loop = looping.Loop([watch], alarm, hand.on_signal, shown=show)
+        loop.run()
+        show()
+    return ending.exit_code(watch.state)
+
+
+def _stdin() -> int | None:
+    """A pipe or a file is handed on; a terminal never (a command in its own session would steal what is typed)."""
+    try:
+        return None if os.isatty(0) else 0
+    except OSError:
+        return None
+
+
+def _streams(watch: watching.RunWatch, parts: assembly.Shared) -> list[ports.LogStream]:
+    last = watch.state.last
+    return list(parts.processes.logs(last.handle)) if last is not None and last.handle else []
+
+
+class _Hand:
+    """What signals to a foreground `run` mean."""
+
+    def __init__(self, watch: watching.RunWatch, show: showing.Showing, log: str) -> None:
+        self._watch, self._show, self._log = watch, show, log
+        self._asked_at: float | None = None
+
+    def on_signal(self, signum: int) -> None:
+        """Ctrl-C and SIGTERM stop, a second one at once; SIGHUP detaches; Ctrl-Z pauses the looking only."""
+        match signum:
+            case signal.SIGINT | signal.SIGTERM:
+                self._stop(signal.Signals(signum).name)
+            case signal.SIGHUP:
+                self._detach()
+            case signal.SIGTSTP:
+                saying.say("the training goes on; `fg` to watch it again")
+                os.kill(os.getpid(), signal.SIGSTOP)
+            case _:
+                pass
+
+    def _stop(self, by: str) -> None:
+        again = self._asked_at is not None
+        grace = self._watch.driver.bound.grace_s
+        if again:
+            saying.say("ending it at once")
+        else:
+            saying.say(f"{by}: asking the run to end, {grace:.0f} s of grace; once more ends it at once")
+        self._asked_at = time.monotonic()
+        self._watch.ask(observations.Asked("stop", by, now=again))
+
+    def _detach(self) -> None:
+        self._show.stop()
+        waking.silence_terminal(self._log)
+        self._watch.ask(observations.Asked("note", "SIGHUP"))
+        saying.say("the terminal is gone; watching goes on in the background")

@@ -1,0 +1,78 @@
+"""Reading runs: for `ps`, `status`, `events`, `logs`. Nothing here writes or starts anything."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from runward import ports
+from runward.core import errors, events, run
+from runward.store import sqlite
+from runward.ui import view
+from runward.wiring import leases, places
+
+
+def open_store() -> sqlite.SqliteStore:
+    """The state directory's store, read-only. Raises NotFound when there is none."""
+    return sqlite.SqliteStore(places.state_dir(), read_only=True)
+
+
+def find(store: sqlite.SqliteStore, name: str) -> ports.RunRow:
+    """The run of that name. Raises NotFound with the nearest one."""
+    row = store.find(name)
+    if row is not None:
+        return row
+    names = [one.name for one in store.runs()]
+    raise errors.NotFound(
+        errors.Problem(f"no run {name!r}", nearest=errors.nearest(name, names), next_step="See runward ps.")
+    )
+
+
+def state_of(store: sqlite.SqliteStore, row: ports.RunRow) -> run.RunState:
+    """The run as its journal says."""
+    return run.fold(event for _, event in store.history(row.id))
+
+
+def look(store: sqlite.SqliteStore, row: ports.RunRow) -> view.Look:
+    """What is known beside the journal."""
+    return view.Look(time.time(), store.progress(row.id), leases.live_holder(store, row))
+
+
+def status(name: str) -> dict[str, Any]:
+    """The view of one run."""
+    store = open_store()
+    try:
+        row = find(store, name)
+        return view.status(state_of(store, row), look(store, row))
+    finally:
+        store.close()
+
+
+def rows() -> list[dict[str, Any]]:
+    """The views of all runs, oldest first; none when there is no state yet."""
+    try:
+        store = open_store()
+    except errors.NotFound:
+        return []
+    try:
+        return [view.row(state_of(store, row), look(store, row)) for row in store.runs()]
+    finally:
+        store.close()
+
+
+def history(name: str, *, follow: bool) -> Iterator[dict[str, Any]]:
+    """A run's events, oldest first; with `follow` also those that come, until the run has ended."""
+    store = open_store()
+    try:
+        row = find(store, name)
+        seen: Sequence[tuple[int, events.Event]] = store.history(row.id)
+        state = run.fold(event for _, event in seen)
+        yield from (events.to_json(event) for _, event in seen)
+        after = seen[-1][0] if seen else 0
+        while follow and not (state.state.final and state.live is None):
+            time.sleep(0.3)
+            new = store.history(row.id, after)
+            state = run.fold((event for _, event in new), state)
+            yield from (events.to_json(event) for _, event in new)
+            after = new[-1][0] if new else after
+    finally:
+        store.close()

@@ -1,0 +1,257 @@
+"""Everything that can be wrong with a `run`, found before anything is made: all mistakes at once."""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from runward.app import owning
+from runward.config import policy_files, setting_files
+from runward.core import checkpoints, errors, options, resume, run, samples
+from runward.probes import checkpoints as checkpoint_probe
+from runward.store import sqlite
+from runward.wiring import notifying, processes, saying
+from runward.wiring import watching as assembly
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SETTINGS = {
+    "policy": "run.policy",
+    "grace": "run.grace",
+    "stop_signal": "run.stop_signal",
+    "stall_after": "run.stall_after",
+    "max_runtime": "run.max_runtime",
+    "log_keep": "logs.keep",
+    "quarantine": "checkpoints.quarantine",
+    "hash_checkpoints": "checkpoints.hash",
+    "verify_rate": "checkpoints.verify_rate",
+    "verify_budget": "checkpoints.verify_budget",
+    "notify": "notify.to",
+}
+"""Options that are settings too: the command line beats environment and files."""
+
+
+def prepare(
+    command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[options.RunOptions, dict[str, str]]:
+    """The run's options and its environment. Raises UsageError with all mistakes of the command line."""
+    cwd = os.path.abspath(given["cwd"] or os.getcwd())
+    chosen = {
+        _SETTINGS[key]: _plain(value)
+        for key, value in given.items()
+        if key in _SETTINGS and _given_at_all(value)
+    }
+    settings = setting_files.load(setting_files.Sources(cwd, environ, chosen))
+    env = _environment(environ, given["environment"])
+    problems = [*_cwd_problems(cwd), *_command_problems(command, cwd, env)]
+    name = given["name"] or _name_of(command)
+    if not _NAME.fullmatch(name):
+        problems.append(
+            errors.Problem(f"{name!r} is no name: letters, digits, . _ - and at most 64", "--name")
+        )
+    asked = options.RunOptions(
+        name=name,
+        argv=command,
+        cwd=cwd,
+        checkpoints=_absolute(cwd, given["checkpoints"]),
+        resume_arg=given["resume_arg"],
+        resume_by=given["resume_by"],
+        resume=given["resume"],
+        progress_regex=given["progress_regex"],
+        heartbeat=_absolute(cwd, given["heartbeat"]),
+        log_dir=_absolute(cwd, given["log_dir"]),
+        split=given["split"],
+        tty=given["tty"],
+        end_on_nonfinite=given["end_on_nan"],
+        gpu_idle_after_s=given["gpu_idle_after"],
+        gpu_idle_below_pct=given["gpu_idle_below"],
+        gpu_idle=given["gpu_idle"],
+        settings=settings,
+    )
+    problems.extend(_policy_and_resume_problems(asked))
+    if problems:
+        raise errors.UsageError(*problems)
+    return asked, env
+
+
+def _given_at_all(value: object) -> bool:
+    return value is not None and value is not False and value != ()
+
+
+def _plain(value: object) -> object:
+    """A setting as the configuration reads it: seconds and bytes as text, tuples as lists."""
+    if isinstance(value, tuple):
+        return list(value)
+    return f"{value}s" if isinstance(value, float) else value
+
+
+def _environment(environ: Mapping[str, str], pairs: tuple[str, ...]) -> dict[str, str]:
+    """The child's environment: ours, unbuffered Python with fault handler, and the user's own pairs."""
+    env = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **environ}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise errors.UsageError(errors.Problem(f"{pair!r} is not K=V", "--env"))
+        env[key] = value
+    return env
+
+
+def _cwd_problems(cwd: str) -> list[errors.Problem]:
+    return [] if os.path.isdir(cwd) else [errors.Problem(f"no such directory: {cwd}", "--cwd")]
+
+
+class _NotFound(errors.RunwardError):
+    """As env(1): the command was not found."""
+
+    exit_code = 127
+
+
+class _NotExecutable(errors.RunwardError):
+    """As env(1): the command cannot be executed."""
+
+    exit_code = 126
+
+
+def _command_problems(command: tuple[str, ...], cwd: str, env: Mapping[str, str]) -> list[errors.Problem]:
+    """A missing or non-executable command, said before anything is made."""
+    word = command[0]
+    path = env.get("PATH", os.defpath)
+    if os.sep in word:
+        full = os.path.join(cwd, word)
+        if not os.path.exists(full):
+            raise _NotFound(errors.Problem(f"no such command: {word}", next_step=f"Looked for {full}."))
+        if os.path.isdir(full) or not os.access(full, os.X_OK):
+            raise _NotExecutable(
+                errors.Problem(
+                    f"not executable: {word}", next_step=f"chmod +x {full}, or name its interpreter."
+                )
+            )
+    elif shutil.which(word, path=path) is None:
+        close = errors.nearest(
+            word, ("python", "python3", "torchrun", "accelerate", "deepspeed", "bash", "sh")
+        )
+        raise _NotFound(
+            errors.Problem(f"command not found: {word}", nearest=close, next_step="It is looked for in PATH.")
+        )
+    return []
+
+
+def _policy_and_resume_problems(asked: options.RunOptions) -> list[errors.Problem]:
+    found: list[errors.Problem] = []
+    try:
+        policy_files.choose(asked.settings.run.policy)
+    except errors.UsageError as error:
+        found.extend(error.problems)
+    try:
+        mode = resume.Mode(asked.resume_by) if asked.resume_by else None
+        resume.check(asked.argv, resume.How(asked.resume_arg, mode))
+    except errors.UsageError as error:
+        found.extend(error.problems)
+    if asked.resume_arg is not None and asked.checkpoints is None:
+        found.append(errors.Problem("--resume-arg needs --checkpoints DIR", "--resume-arg"))
+    if asked.resume and asked.checkpoints is None:
+        found.append(errors.Problem("--resume needs --checkpoints DIR", "--resume"))
+    try:
+        notifying.notifiers(asked.settings.notify.to)
+    except errors.UsageError as error:
+        found.extend(error.problems)
+    if asked.progress_regex is not None:
+        found.extend(_regex_problems(asked.progress_regex))
+    return found
+
+
+def _regex_problems(pattern: str) -> list[errors.Problem]:
+    try:
+        samples.user_pattern(pattern)
+    except ValueError as error:
+        return [errors.Problem(str(error), "--progress-regex")]
+    return []
+
+
+def _name_of(command: tuple[str, ...]) -> str:
+    """A name from the script, else from the program."""
+    for word in command[1:]:
+        if word.endswith((".py", ".sh")):
+            return _clean(os.path.splitext(os.path.basename(word))[0])
+    return _clean(os.path.basename(command[0]))
+
+
+def _clean(word: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", word).lstrip("._-")[:64] or "run"
+
+
+def _absolute(cwd: str, path: str | None) -> str | None:
+    return os.path.normpath(os.path.join(cwd, path)) if path is not None else None
+
+
+def say_rebuilt(store: sqlite.SqliteStore) -> None:
+    if store.rebuilt is not None:
+        saying.say(f"the state database was damaged; moved to {store.rebuilt} and rebuilt")
+
+
+def check_name(store: sqlite.SqliteStore, name: str) -> None:
+    """A live run keeps its name. An older run that has ended gives it up."""
+    row = store.find(name)
+    if row is None:
+        return
+    state = run.fold(event for _, event in store.history(row.id))
+    if state.state.final and state.live is None:
+        return
+    raise errors.UsageError(
+        errors.Problem(
+            f"run {name!r} is {state.state}",
+            "--name",
+            next_step=f"See it: runward status {name}; end it: runward stop {name}; or choose another --name.",
+        )
+    )
+
+
+def check_owner(asked: options.RunOptions, *, take_over: bool) -> None:
+    if asked.checkpoints is not None:
+        owning.check(asked.checkpoints, assembly.owner(asked.name), _owner_alive, take_over=take_over)
+
+
+def _owner_alive(owner: owning.Owner) -> bool | None:
+    """Whether the owner's attempt lives; None for another host."""
+    mine = assembly.owner("")
+    if owner.host != mine.host:
+        return None
+    if owner.boot_id != mine.boot_id:
+        return False
+    folder = os.path.join(owner.state_dir, "runs", owner.run, f"attempt_{owner.attempt}")
+    return processes.alive_owner(folder)
+
+
+def look(asked: options.RunOptions) -> checkpoints.Listing | None:
+    if asked.checkpoints is None or not os.path.isdir(asked.checkpoints):
+        return None
+    return checkpoint_probe.look(asked.checkpoints)
+
+
+def first_checkpoint(
+    asked: options.RunOptions, listing: checkpoints.Listing | None
+) -> checkpoints.Checkpoint | None:
+    newest = checkpoints.choose(listing.checkpoints) if listing is not None else None
+    if newest is None or asked.resume:
+        return newest
+    saying.say(f"{newest.path} is complete; attempt 1 begins without it (--resume to go on from there)")
+    return None
+
+
+def dry_run(
+    asked: options.RunOptions, first: checkpoints.Checkpoint | None, listing: checkpoints.Listing | None
+) -> int:
+    """Say what would be started and what would follow."""
+    how = resume.How(asked.resume_arg, resume.Mode(asked.resume_by) if asked.resume_by else None)
+    planned = resume.plan(asked.argv, how, first, listing or checkpoints.Listing(asked.checkpoints or ""))
+    policy = policy_files.choose(asked.settings.run.policy)
+    print(f"run {asked.name} in {asked.cwd}")
+    print("would start: " + " ".join(planned.argv))
+    print(f"stop signal {asked.settings.run.stop_signal}, grace {asked.settings.run.grace_s:.0f} s")
+    print(f"policy {policy.name}: {policy.budget.without_progress} ends without a new checkpoint, then hold")
+    if asked.checkpoints is not None:
+        print(
+            f"checkpoints {asked.checkpoints}: "
+            + (f"newest complete {first.path}" if first else "none chosen")
+        )
+    return 0

@@ -1,0 +1,142 @@
+"""Local processes as runs: how an attempt is started, described, and looked at."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from runward import ports
+from runward.app import pulse
+from runward.backends.process import attempts, backend, launching
+from runward.core import effects, job, observations, options, resume
+from runward.keeper import proc
+from runward.store import folders
+from runward.wiring import local_processes, places
+
+SPEC = "command.json"
+"""argv, cwd, environment, umask and limits of attempt 1, readable by its owner only."""
+_NUMBERS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
+
+
+def open_backend(*, acts: bool = True) -> backend.Process:
+    """The backend over the state directory."""
+    return local_processes.open_backend(os.path.join(places.state_dir(), "runs"), acts=acts)
+
+
+def signum_of(name: str) -> int:
+    """The number of a stop signal that the settings name."""
+    import signal
+
+    return int(signal.Signals[f"SIG{name}"])
+
+
+def keep_command(asked: options.RunOptions, env: Mapping[str, str]) -> None:
+    """Write down how every attempt of the run is started."""
+    umask = os.umask(0o022)
+    os.umask(umask)
+    body = {
+        "argv": list(asked.argv),
+        "cwd": asked.cwd,
+        "env": dict(env),
+        "umask": umask,
+        "limits": launching.current_limits(),
+    }
+    folders.write(places.run_dir(asked.name), SPEC, body)
+
+
+def spec_maker(
+    asked: options.RunOptions, plan: Callable[[effects.Launch], resume.ResumePlan], stdin_fd: int | None
+) -> Callable[[effects.Launch], job.JobSpec]:
+    """Makes the specification of an attempt from that of attempt 1 and what it resumes from."""
+
+    def make(launch: effects.Launch) -> job.JobSpec:
+        kept = folders.read(places.run_dir(asked.name), SPEC) or {}
+        planned = plan(launch)
+        env = {**kept.get("env", {}), **planned.env}
+        return job.JobSpec(
+            argv=planned.argv,
+            cwd=str(kept.get("cwd", asked.cwd)),
+            env=env,
+            umask=int(kept.get("umask", 0o022)),
+            options=_options(asked, launch, kept, stdin_fd if launch.attempt == 1 else None),
+        )
+
+    return make
+
+
+def _options(
+    asked: options.RunOptions, launch: effects.Launch, kept: Mapping[str, object], stdin_fd: int | None
+) -> dict[str, str]:
+    logs, run = asked.settings.logs, asked.settings.run
+    log: dict[str, object] = {
+        "split": asked.split,
+        "keep": logs.keep_bytes,
+        "head": logs.first_bytes,
+        "piece": logs.piece_bytes,
+        "low": logs.reserve_bytes,
+        "reserve": logs.reserve_file_bytes,
+    }
+    if asked.log_dir is not None:
+        log["dir"] = os.path.join(asked.log_dir, f"attempt_{launch.attempt}")
+    found = {
+        launching.ATTEMPT_DIR: places.attempt_dir(asked.name, launch.attempt),
+        launching.LOG: json.dumps(log),
+        launching.LIMITS: json.dumps(kept.get("limits", {})),
+        launching.GRACE_S: str(run.grace_s),
+        launching.STOP_SIGNAL: str(signum_of(run.stop_signal)),
+        launching.TERM_WAIT_S: str(run.rest_grace_s),
+        launching.UNKILLABLE_AFTER_S: str(run.unkillable_after_s),
+    }
+    if asked.tty:
+        found[launching.TTY] = "1"
+    if stdin_fd is not None:
+        found[launching.STDIN_FD] = str(stdin_fd)
+    return found
+
+
+def describe(handle: str) -> observations.Launched:
+    """The attempt of a folder in the words of the journal."""
+    found = attempts.look(handle)
+    pid = found.root.pid if found.root is not None else None
+    return observations.Launched(str(pid) if pid is not None else "-", handle, found.keeper or None)
+
+
+def looks(processes: backend.Process, handle: str) -> pulse.Looks:
+    """Signs of life of an attempt's processes."""
+
+    def cpu_s() -> float | None:
+        ticks = os.sysconf("SC_CLK_TCK")
+        pids = processes.processes_left(handle)
+        return sum(_cpu_ticks(pid) for pid in pids) / ticks if pids else None
+
+    return pulse.Looks(cpu_s)
+
+
+def _cpu_ticks(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            parts = file.read().rpartition(")")[2].split()
+        return int(parts[11]) + int(parts[12])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def suspended(processes: backend.Process, handle: str) -> bool:
+    """Whether the command is stopped by a signal or frozen."""
+    status = processes.poll([handle])[handle]
+    return isinstance(status, job.JobStatus) and status.state is job.JobState.SUSPENDED
+
+
+def alive_owner(folder: str) -> bool:
+    """Whether anything of the attempt in `folder` lives."""
+    return open_backend(acts=False).alive(folder)
+
+
+def streams(processes: backend.Process, handle: str) -> Sequence[ports.LogStream]:
+    """The attempt's output so far."""
+    return processes.logs(handle)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process lives (a zombie does not)."""
+    one = proc.stat(pid)
+    return one is not None and one.state not in {"Z", "X"}

@@ -1,0 +1,342 @@
+"""Puts one run's watch together: driver, observers, performer."""
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runward import ports
+from runward.app import (
+    attending,
+    dependencies,
+    diagnose,
+    driving,
+    following,
+    jobs,
+    owning,
+    performing,
+    quarantine,
+    watching,
+)
+from runward.backends.process import backend
+from runward.config import policy_files
+from runward.core import (
+    alerting,
+    binding,
+    checkpoints,
+    effects,
+    errors,
+    events,
+    observations,
+    options,
+    resume,
+    rules,
+    run,
+    samples,
+    stall,
+)
+from runward.probes import checkpoints as checkpoint_probe
+from runward.store import folders, sqlite
+from runward.wiring import clock, kernel, leases, places, processes
+from runward.wiring import diagnose as reading
+
+
+@dataclass
+class Shared:
+    """What all watches of this process use together."""
+
+    store: sqlite.SqliteStore
+    processes: backend.Process
+    clock: ports.Clock
+    engine: diagnose.Engine | None = None
+    stdin_fd: int | None = None
+    listeners: Sequence[driving.Listener] = ()
+    own: diagnose.Engine | None = None
+    """The set of the one run with a pattern of its own that a foreground `run` watches."""
+
+    def reading(self, asked: options.RunOptions) -> diagnose.Engine:
+        """Rules and scanner; one set for all runs, but for runs with a pattern of their own."""
+        if asked.progress_regex is not None:
+            return self.own or reading_for(asked)
+        if self.engine is None:
+            self.engine = reading_for(asked)
+        return self.engine
+
+
+def reading_for(asked: options.RunOptions) -> diagnose.Engine:
+    """Rules and scanner for a run. Raises UsageError for a pattern that cannot be used."""
+    if asked.progress_regex is None:
+        return reading.engine()
+    return _with_pattern(reading.engine().ruleset, asked.progress_regex)
+
+
+def _with_pattern(shipped: rules.RuleSet, pattern: str) -> diagnose.Engine:
+    """Rules and scanner with the user's own progress pattern. Raises UsageError."""
+    raw = {"name": samples.USER_RULE, "pattern": samples.user_pattern(pattern), "role": "progress"}
+    own, problems = rules.parse_family({"family": "user", "rules": [raw]}, "--progress-regex")
+    if problems:
+        raise errors.UsageError(*problems)
+    return reading.engine(ruleset=replace(shipped, rules=(*own, *shipped.rules)))
+
+
+def shared(store: sqlite.SqliteStore, engine: diagnose.Engine | None = None) -> Shared:
+    """For the watches of this process."""
+    return Shared(store, processes.open_backend(), clock.SystemClock(), engine, own=engine)
+
+
+def options_of(name: str) -> options.RunOptions | None:
+    """What was asked of a run; None where the record is gone."""
+    body = folders.read(places.run_dir(name), folders.OPTIONS)
+    return options.from_json(body) if body is not None else None
+
+
+def bound(asked: options.RunOptions) -> binding.Bound:
+    """What is fixed for the run."""
+    settings = asked.settings.run
+    mode = resume.Mode(asked.resume_by) if asked.resume_by else None
+    return binding.Bound(
+        policy=policy_files.choose(asked.policy_file or settings.policy),
+        signum=processes.signum_of(settings.stop_signal),
+        grace_s=settings.grace_s,
+        max_runtime_s=settings.max_runtime_s,
+        end_on_nonfinite=asked.end_on_nonfinite,
+        argv=asked.argv,
+        how=resume.How(asked.resume_arg, mode),
+        rename=asked.settings.checkpoints.quarantine == "rename",
+    )
+
+
+def build(
+    row: ports.RunRow, asked: options.RunOptions, lease: leases.Lease, parts: Shared
+) -> watching.RunWatch:
+    """The watch of a run whose lease is ours."""
+    driver = driving.Driver(row, parts.store, lease.number, bound(asked), parts.clock)
+    attendant = attending.Attending(_means(row, asked, parts))
+    observer = jobs.Jobs(
+        parts.processes, attendant, processes.describe, parts.processes.wait_fds, parts.clock
+    )
+    watch = watching.RunWatch(
+        driver,
+        (attendant, observer),
+        asked.settings.ticks.local_s,
+        lease.release,
+        lambda: attendant.listing(None),
+    )
+    performer = performing.Performer(_hands(asked, driver, parts))
+    driver.use(performer, watch.heard, *parts.listeners, _Page(asked, parts), _Claim(asked))
+    started = events.WatcherStarted(
+        at=parts.clock.wall(), pid=os.getpid(), host=socket.gethostname(), lease=lease.number
+    )
+    driver.journal(started)
+    return watch
+
+
+def _hands(asked: options.RunOptions, driver: driving.Driver, parts: Shared) -> performing.Hands:
+    return performing.Hands(
+        backend=parts.processes,
+        spec_for=processes.spec_maker(asked, _planner(asked), parts.stdin_fd),
+        handle_of=lambda: driver.state.live.handle if driver.state.live is not None else None,
+        describe=processes.describe,
+        dependency=dependencies.ask,
+        set_aside=_set_aside(asked),
+    )
+
+
+def _planner(asked: options.RunOptions) -> Callable[[effects.Launch], resume.ResumePlan]:
+    """The command of an attempt: what was decided about resuming, told in the way that the run asks for."""
+    mode = resume.Mode(asked.resume_by) if asked.resume_by else None
+    how = resume.How(asked.resume_arg, mode)
+
+    def plan(launch: effects.Launch) -> resume.ResumePlan:
+        chosen = None
+        if launch.resume_path is not None:
+            chosen = checkpoints.Checkpoint(
+                launch.resume_path, launch.resume_step, 0.0, checkpoints.State.COMPLETE
+            )
+        listing = checkpoints.Listing(asked.checkpoints or "", (chosen,) if chosen is not None else ())
+        return resume.plan(asked.argv, how, chosen, listing)
+
+    return plan
+
+
+def _set_aside(
+    asked: options.RunOptions,
+) -> Callable[[effects.SetAside], Sequence[observations.Observation]]:
+    def carry_out(effect: effects.SetAside) -> Sequence[observations.Observation]:
+        directory = asked.checkpoints or ""
+        try:
+            outcomes = quarantine.perform(directory, effect.repairs, clock.SystemClock().wall())
+        except errors.Unreachable as error:
+            return [observations.Note("quarantine", str(error))]
+        return [observations.Note("quarantine", one.done) for one in outcomes]
+
+    return carry_out
+
+
+def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> attending.Means:
+    engine = parts.reading(asked)
+
+    def follower(handle: str, standing: following.Standing) -> following.Follower:
+        return following.Follower(engine, lambda: parts.processes.logs(handle), parts.clock, standing)
+
+    def save(body: Mapping[str, Any]) -> None:
+        try:
+            parts.store.put_progress(row.id, body)
+        except ports.StoreUnavailable:
+            return  # the newest sample is a convenience; the journal says by itself that it cannot be written
+
+    return attending.Means(
+        options=asked,
+        clock=parts.clock,
+        follower=follower,
+        directory=_directory(asked),
+        looks=lambda handle: processes.looks(parts.processes, handle),
+        suspended=lambda handle: processes.suspended(parts.processes, handle),
+        witnesses=kernel.witnesses,
+        texts=kernel.around,
+        heartbeat=lambda: _first_line(asked.heartbeat),
+        facts=lambda found: dependencies.facts(found, asked),
+        save_progress=save,
+        stall=_stall_settings(asked),
+    )
+
+
+def _stall_settings(asked: options.RunOptions) -> stall.Settings:
+    s = asked.settings.stall
+    return stall.Settings(
+        budgets_s={
+            "startup": s.startup_s,
+            "first_step": s.first_step_s,
+            "step": s.step_s,
+            "checkpoint": s.checkpoint_s,
+            "evaluation": s.evaluation_s,
+        },
+        factor=s.factor,
+        floor_s=s.floor_s,
+        ceiling_s=s.ceiling_s,
+        end_factor=s.end_factor,
+        life_window_s=s.no_life_s,
+        stall_after_s=asked.settings.run.stall_after_s,
+        tick_s=asked.settings.ticks.local_s,
+    )
+
+
+def _directory(asked: options.RunOptions) -> checkpoint_probe.Watcher | None:
+    if asked.checkpoints is None:
+        return None
+    wanted = asked.settings.checkpoints
+    settings = checkpoint_probe.Settings(rate=wanted.verify_rate_bytes, hash_checkpoints=wanted.hash)
+    return checkpoint_probe.Watcher(asked.checkpoints, places.run_dir(asked.name), settings)
+
+
+def _first_line(path: str | None) -> str | None:
+    """The heartbeat's one line; None when there is no such file now."""
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline(4096).strip() or None
+    except OSError:
+        return None
+
+
+class _Page:
+    """Keeps `status.json` of the run true, for readers on other hosts and for the day the database is damaged."""
+
+    def __init__(self, asked: options.RunOptions, parts: Shared) -> None:
+        self._folder = places.run_dir(asked.name)
+        self._parts = parts
+
+    def __call__(self, state: run.RunState, _: Sequence[events.Event]) -> None:
+        from runward.ui import view
+
+        now = self._parts.clock.wall()
+        body = view.status(state, view.Look(now, {}, None))
+        try:
+            folders.write(self._folder, folders.STATUS, {**body, "written_at": now})
+        except OSError:
+            return  # a convenience; the journal has it
+
+
+class _Claim:
+    """Writes whose the checkpoint directory is, and lets it go when the run has ended."""
+
+    def __init__(self, asked: options.RunOptions) -> None:
+        self._asked = asked
+
+    def __call__(self, state: run.RunState, new: Sequence[events.Event]) -> None:
+        directory = self._asked.checkpoints
+        if directory is None:
+            return
+        mine = owner(self._asked.name, state)
+        try:
+            if any(isinstance(event, events.AttemptStarted) for event in new):
+                owning.claim(directory, mine)
+            if state.state.final and state.live is None:
+                owning.release(directory, mine)
+        except OSError:
+            return  # the directory may be on a disk that is full: the claim is a courtesy to other runs
+
+
+def owner(name: str, state: run.RunState | None = None) -> owning.Owner:
+    """The run as the owner of a checkpoint directory."""
+    last = state.last if state is not None else None
+    return owning.Owner(
+        run=name,
+        attempt=last.n if last is not None else 1,
+        host=socket.gethostname(),
+        boot_id=clock.SystemClock().boot_id(),
+        state_dir=places.state_dir(),
+        keeper_pid=last.keeper_pid if last is not None else None,
+    )
+
+
+class Notifications:
+    """Tells people what the journal says, by the run's `--notify`; never stands in the run's way."""
+
+    def __init__(self, asked: options.RunOptions, clocks: ports.Clock) -> None:
+        from runward.core import redact
+        from runward.wiring import notifying
+
+        folder = os.path.join(places.run_dir(asked.name), "notices")
+        self._put = notifying.put
+        self._queue = notifying.open_queue(folder, asked.settings.notify.to, redact.text)
+        self._board = alerting.Board()
+        self._clock = clocks
+        self._settings = alerting.Settings()
+
+    def journalled(self, state: run.RunState, new: Sequence[events.Event]) -> None:
+        """See `watching.Observer.journalled`."""
+        now = self._clock.mono()
+        for event in new:
+            self._board = alerting.observe(self._board, event, state, self._settings, now)
+        self._send(now)
+
+    def look(self, state: run.RunState) -> Sequence[observations.Observation]:
+        """Send what has become due."""
+        del state
+        self._send(self._clock.mono())
+        return ()
+
+    def _send(self, now: float) -> None:
+        self._board, messages = alerting.due(self._board, self._settings, now)
+        for message in messages:
+            self._put(self._queue, message)
+
+    def wait_fds(self, state: run.RunState) -> Sequence[int]:
+        """Nothing to wait for."""
+        del state
+        return ()
+
+    def close(self) -> None:
+        """Give the last notices some seconds; what is not delivered is kept for the next watcher."""
+        now = self._clock.mono()
+        due = alerting.next_due(self._board, self._settings)
+        if due is not None:
+            self._send(max(now, due))
+        self._queue.drain(_LAST_NOTICES_S)
+        self._queue.close(1.0)
+
+
+_LAST_NOTICES_S = 5.0
