@@ -54,6 +54,10 @@ def oom_kills(file: str) -> int | None:
     return None
 
 
+WHOLE_MACHINE = "/proc/vmstat"
+"""Counts every OOM kill of the machine: unchanged, it denies a kill in a group that was never seen."""
+
+
 class Counters:
     """What the groups of one tree said when first and when last seen."""
 
@@ -91,7 +95,16 @@ class Counters:
                 self._first[file], self._last[file] = pair
 
     def look(self) -> None:
-        """Read every group's counter again."""
+        """Read every group's counter again; the whole machine's begins anew with each look."""
+        self._first.pop(WHOLE_MACHINE, None)
+        self.look_at_end()
+        if WHOLE_MACHINE not in self._first:
+            count = oom_kills(WHOLE_MACHINE)
+            if count is not None:
+                self._first[WHOLE_MACHINE] = self._last[WHOLE_MACHINE] = count
+
+    def look_at_end(self) -> None:
+        """Read the counters once more: what the machine's rose by since the last look came with the end."""
         for file in self._first:
             count = oom_kills(file)
             if count is not None:

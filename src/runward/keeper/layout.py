@@ -68,8 +68,8 @@ def prepare_spare(folder: str) -> None:
     """Write the block that `write_exit` will use, while there is room."""
     fd = os.open(os.path.join(folder, EXIT_SPARE), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
+        os.posix_fallocate(fd, 0, _SPARE_BYTES)  # else the block is found only when it is written back
         _write_all(fd, b" " * _SPARE_BYTES)
-        os.fsync(fd)
     finally:
         os.close(fd)
 

@@ -190,8 +190,7 @@ class Keeper:
             self._on_exec()
         if self.terminal is not None:
             self.terminal.drain(self.log)
-        self.counters.note(self.root.pid)
-        self.counters.look()
+        self.counters.look_at_end()
         self.exit = records.exit_record(info, self)
         if self._failure is not None:
             self.exit["failure"] = self._failure

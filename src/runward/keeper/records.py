@@ -94,7 +94,7 @@ class Records:
     def write_gone(self) -> bool:
         """Put `gone.json` in place; False when it must be tried again."""
         ladder = self._keeper.ladder
-        self._keeper.counters.look()
+        self._keeper.counters.look_at_end()
         layout.sync(self._path(layout.EXIT))
         data = {
             "schema_version": layout.SCHEMA,

@@ -104,6 +104,7 @@ def _start(folder: str, spec: specs.Spec, answer: Answer) -> int:
     _leave_stdin()
     counters = cgroups.Counters()
     counters.note(root)
+    counters.look()
     keeper = loop.Keeper(folder, spec, proc.Identity.of(root), counters)
     keeper.step_daemon = step_daemon
     keeper.log = logs.Bounded(folder, spec.log, outputs)

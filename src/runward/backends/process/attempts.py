@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runward.core import job
-from runward.keeper import layout, proc, syscalls
+from runward.keeper import cgroups, layout, proc, syscalls
 
 Json = Mapping[str, object]
 
@@ -131,9 +131,17 @@ def pids(attempt: Attempt) -> frozenset[int]:
 
 
 def _oom(counts: Mapping[str, object], at: float | None) -> list[job.Witness]:
-    found = []
+    found, rose_elsewhere = [], 0
     for file, pair in counts.items():
         first, last = pair if isinstance(pair, list) and len(pair) == 2 else (0, 0)
-        if last > first:
+        if last > first and file == cgroups.WHOLE_MACHINE:
+            rose_elsewhere = last - first
+        elif last > first:
             found.append(job.Witness("cgroup", "oom_kill", f"{file} rose by {last - first}", at))
-    return found or [job.Witness("cgroup", "no_oom_kill", f"unchanged in {', '.join(sorted(counts))}", at)]
+    if found:
+        return found
+    groups = ", ".join(sorted(counts))
+    if rose_elsewhere:  # perhaps in a group that the command entered after the last look
+        text = f"{rose_elsewhere} on this machine at the time of the end, none of them in {groups}"
+        return [job.Witness("cgroup", "oom_kill_elsewhere", text, at)]
+    return [job.Witness("cgroup", "no_oom_kill", f"unchanged in {groups}", at)]

@@ -173,7 +173,7 @@ def write_end(folder: str, status: int | None, ladder: endings.Ladder) -> None:
     counters = cgroups.Counters()
     known = layout.read_json(os.path.join(folder, layout.TREE)) or attempt.start or {}
     counters.restore(known.get("oom_kill"))
-    counters.look()
+    counters.look_at_end()
     record["oom_kill"] = counters.to_json()
     gone = {**record, "killed": len(ladder.killed), "unkillable": ladder.unkillable, "as_far_as_seen": True}
     layout.write_json(os.path.join(folder, layout.GONE), gone, durable=True)
