@@ -137,8 +137,10 @@ def _items(root: str, name: str, pace: Pace | None) -> findings.Finding:
 
 def _chain(view: View, name: str, pace: Pace | None) -> findings.Finding:
     end, seen = view.size, findings.NEUTRAL
-    starts_as_zip = view.read(0, 4) == zips.LOCAL
-    if not starts_as_zip and (end < 22 or view.read(end - 22, 4) != zips.END):
+    head = view.read(0, 64)
+    if not any(head):
+        return findings.damaged(f"{name}: begins with zeros")
+    if not head.startswith(zips.LOCAL) and (end < 22 or view.read(end - 22, 4) != zips.END):
         return findings.complete(findings.NONE)  # another format of items: nothing to compare with
     try:
         while end > 0:

@@ -76,6 +76,7 @@ def atoms(data: bytes, *, whole: bool = True) -> Iterator[object]:
 def values(data: bytes, keys: frozenset[str]) -> dict[str, object]:
     """What follows directly on each of the words `keys` where it is a word, number or constant.
 
+    Before something built that may be its module's name: only numbers and constants are to be trusted.
     Takes the beginning of a pickle as well; stops without an error where it is broken.
     """
     found: dict[str, object] = {}

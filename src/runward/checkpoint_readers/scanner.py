@@ -141,12 +141,15 @@ def _is_itself(directory: str, links: dict[str, bool]) -> bool:
 
 
 def _records(found: list[Candidate], late: dict[str, str]) -> list[dict[str, Any]]:
-    all_shapes = [one.shape for one in found if one.quarantined is None and one.tree.root not in late]
+    by_path = {one.tree.root: one.shape for one in found}
+    siblings = [
+        by_path[one.tree.root] for one in found if one.quarantined is None and one.tree.root not in late
+    ]
     rows = []
     for one in found:
         finding = one.reading.finding
         if finding.state == findings.COMPLETE and one.reading.formats:
-            finding = shapes.compare(one.shape, all_shapes) or finding
+            finding = shapes.compare(by_path[one.tree.root], siblings) or finding
         if finding.state == findings.COMPLETE and one.tree.root in late:
             finding = finding._replace(state=findings.UNCOMMITTED, reason=late[one.tree.root])
         rows.append(

@@ -22,7 +22,7 @@ _END64 = b"PK\x06\x06"
 _LOCATOR64 = b"PK\x06\x07"
 _MAX_DIRECTORY = 64 << 20
 _CHUNK = 1 << 20
-_LENGTHS = struct.Struct("<26xHH")
+_LOCAL_FIELDS = struct.Struct("<6xHH16xHH")
 
 
 class BadZip(Exception):
@@ -60,12 +60,19 @@ def locate(view: View, end: int) -> Archive:
     """The archive that ends at byte `end` of the file. Raises BadZip."""
     at = _find_end(view, end)
     record = view.read(at, 22)
-    count, size, offset = struct.unpack("<10xHII2x", record)
-    tail = at
+    disk, first, here, count, size, offset = struct.unpack("<4xHHHHII2x", record)
+    if disk or first or here != count:
+        raise BadZip("its directory record is overwritten")
+    tail, claimed = at, None
     locator = view.read(max(0, at - 20), 20)
     if at >= 20 and locator[:4] == _LOCATOR64:
-        tail, count, size, offset = _end64(view, at, struct.unpack("<8xQ4x", locator)[0])
+        disk, claimed, disks = struct.unpack("<4xIQI", locator)
+        if disk or disks != 1:
+            raise BadZip("its 64-bit locator is overwritten")
+        tail, count, size, offset = _end64(view, at)
     start = tail - size - offset
+    if claimed is not None and start + claimed != tail:
+        raise BadZip("its 64-bit locator points elsewhere")
     if start < 0 or tail - size < 0:
         raise BadZip(f"its directory names {-start} bytes more than there are")
     return Archive(start, tail - size, size, count)
@@ -89,14 +96,19 @@ def _find_end(view: View, end: int) -> int:
         at -= 1
 
 
-def _end64(view: View, at: int, claimed: int) -> tuple[int, int, int, int]:
-    """The 64-bit record: directly before the locator as all writers have it, else where it is claimed."""
-    for place in (at - 20 - 56, claimed):
-        record = view.read(place, 56) if place >= 0 else b""
-        if len(record) == 56 and record[:4] == _END64:
-            count, size, offset = struct.unpack("<32xQQQ", record)
-            return place, count, size, offset
-    raise BadZip("its 64-bit directory record is missing")
+def _end64(view: View, at: int) -> tuple[int, int, int, int]:
+    """The 64-bit record, directly before its locator.
+
+    Where the locator claims it to be is not looked at: in a chain of archives that is a place in another one.
+    """
+    place = at - 20 - 56
+    record = view.read(place, 56) if place >= 0 else b""
+    if record[:4] != _END64:
+        raise BadZip("its 64-bit directory record is missing")
+    length, disk, first, here, count, size, offset = struct.unpack("<4xQ4xIIQQQQ", record)
+    if length != 44 or disk or first or here != count:
+        raise BadZip("its 64-bit directory record is overwritten")
+    return place, count, size, offset
 
 
 def items(view: View, archive: Archive) -> Iterator[Item]:
@@ -164,7 +176,9 @@ def _data_start(view: View, item: Item) -> int:
     head = view.read(item.header, 30)
     if len(head) < 30 or head[:4] != LOCAL:
         raise BadZip(f"the header of item {_show(item.name)} is overwritten")
-    named, extra = _LENGTHS.unpack(head)
+    flags, method, named, extra = _LOCAL_FIELDS.unpack(head)
+    if (flags, method) != (item.flags, item.method):
+        raise BadZip(f"the header of item {_show(item.name)} and the directory disagree")
     if view.read(item.header + 30, named) != item.name:
         raise BadZip(f"the header of item {_show(item.name)} bears another name")
     return item.header + 30 + int(named) + int(extra)

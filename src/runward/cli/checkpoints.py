@@ -38,6 +38,26 @@ def verify(directory: str, structure: bool, as_json: bool) -> int:
     return int(broken or not any(row.state is values.State.COMPLETE for row in rows))
 
 
+@checkpoints.command("restore")
+@click.argument("directory", metavar="DIR")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+def restore(directory: str, names: tuple[str, ...]) -> int:
+    """Undo a quarantine by rename: all of DIR, with the pointers that were rewritten, or only NAMEs.
+
+    Exit 1: something could not be put back; each line says what and why.
+    """
+    from runward.wiring import checkpoints as wired
+
+    if not os.path.isdir(directory):
+        raise errors.NotFound(errors.Problem("no such directory", directory))
+    outcomes = wired.restore(directory, names)
+    for text, _ in outcomes:
+        click.echo(_printable(text))
+    if not outcomes:
+        click.echo(f"runward: nothing is quarantined in {_printable(directory)}", err=True)
+    return int(not all(ok for _, ok in outcomes))
+
+
 def _look(directory: str, depth: str) -> values.Listing:
     from runward.wiring import checkpoints as wired
 

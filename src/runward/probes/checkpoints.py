@@ -164,8 +164,9 @@ class Watcher:
             answer = verifier.wait(0.0)
             if answer is not None and "reading" in answer:
                 self._learnt.append((answer["key"], answer["reading"]))
-                self._verifying, self._due = "", 0.0
+                self._due = 0.0
             if answer is not None or not verifier.alive:
+                self._verifying = ""  # what ended its reader once is not tried again
                 self._stop_verifier()
 
     def _take(self, answer: Mapping[str, Any] | None, now: float) -> None:
@@ -232,7 +233,8 @@ class Watcher:
                 self._verifying = row.fingerprint
                 self._verifier = checkpoint_child.Child("idle")
                 asked = {"op": "read", "path": row.path, "rate": self._settings.rate}
-                self._verifier.ask({**asked, "hash": self._settings.hash_checkpoints})
+                known = row.depth is checkpoints.Depth.FULL
+                self._verifier.ask({**asked, "hash": self._settings.hash_checkpoints, "known": known})
                 return
 
     def _scouting(self) -> checkpoint_child.Child:
@@ -247,7 +249,7 @@ class Watcher:
             self._scout = None
 
     def _stop_verifier(self) -> None:
-        """End it; what it had not finished may be tried again."""
+        """End it; what it was reading may be tried again."""
         if self._verifier is not None:
             self._tried.discard(self._verifying)
             self._verifier.close()
