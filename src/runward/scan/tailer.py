@@ -1,17 +1,19 @@
 """Growing local files, followed at one small read a tick while nothing happens.
 
-The descriptor stays open, and each read begins a few bytes before the last one ended: when these are not the bytes
-that were there, or are gone, the file was truncated or written anew. The path is looked up now and then, to see a
-rename or a new file of that name; then the old file is read to its end first.
+The descriptor stays open, and news are read from a few bytes before the last end: when these are not the bytes that
+were there, or are gone, the file was truncated or written anew. Now and then the path is looked up, to see a rename
+or a new file of that name; then the old file is read to its end first.
 """
 
 import os
+import resource
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from runward import ports
+from runward.scan import patterns, scanner
 
 BLOCK = 256 << 10
 """Bytes of one read; the buffer of that size is shared by all files of this process and stays in the cache."""
@@ -39,7 +41,6 @@ class FileLog:
 
     __slots__ = (
         "_at",
-        "_back",
         "_fd",
         "_fresh",
         "_identity",
@@ -49,7 +50,7 @@ class FileLog:
         "_mono",
         "_path",
         "_rank",
-        "_want",
+        "lost",
     )
 
     def __init__(
@@ -65,12 +66,13 @@ class FileLog:
         self._look_at = float("-inf")
         self._fd = -1
         self._identity = (0, 0)
+        self.lost: ports.ContactLost | None = None
+        """Why the file could not be read at the last tick of a `Many`."""
         self._begin()
 
     def _begin(self) -> None:
-        self._at = self._back = 0
+        self._at = 0
         self._last = b""
-        self._want = 1
         self._fresh = True
 
     @property
@@ -90,20 +92,22 @@ class FileLog:
 
     def read_new(self, budget: int) -> Sequence[ports.Chunk]:
         """As `ports.LogStream.read_new`. A file that does not exist yet has no news."""
-        if self.idle():
+        if self.idle(self._mono()):
             return ()
         return [
             ports.Chunk(piece.offset + piece.start, bytes(_VIEW[piece.start : piece.end]), piece.restarted)
             for piece in self.pieces(budget)
         ]
 
-    def idle(self) -> bool:
-        """Whether nothing came, at the price of one small read. False: look with `pieces`."""
+    def idle(self, now: float) -> bool:
+        """Whether nothing came, at the price of a read at the end. False: look with `pieces`.
+
+        A file that was truncated and is still shorter counts as idle until its name is looked up again.
+        """
         try:
-            same = _pread(self._fd, self._want, self._back) == self._last
+            return not _pread(self._fd, 1, self._at) and now < self._look_at
         except OSError:
             return False
-        return same and self._mono() < self._look_at
 
     def pieces(self, budget: int) -> Iterator[Piece]:
         """News as pieces of the shared buffer. Raises ContactLost."""
@@ -158,7 +162,6 @@ class FileLog:
         self._fresh = True
         self._at += got - kept
         self._last = bytes(_VIEW[max(0, got - _MEMORY) : got])
-        self._want, self._back = len(self._last) + 1, self._at - len(self._last)
         return piece
 
     def _restart(self) -> None:
@@ -180,3 +183,74 @@ class FileLog:
         self.close()
         self._restart()
         return self._open()
+
+
+class Many:
+    """Thousands of files, mostly idle, each with a scanner of its own; one call a tick."""
+
+    def __init__(
+        self,
+        compiled: patterns.Compiled,
+        *,
+        each: int = 1 << 20,
+        share: int = 64 << 20,
+        mono: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`each` and `share` bound the bytes of a tick: of one file, and of all."""
+        self._compiled, self._each, self._share, self._mono = compiled, each, share, mono
+        self._logs: list[tuple[FileLog, scanner.LineScanner]] = []
+        self._first = 0
+        self._open = _descriptors()
+
+    def add(self, path: str, rank: int | None = None) -> None:
+        """Follow a file from its beginning. Its name is looked up every 10 s: files are many."""
+        log = FileLog(path, rank, look_s=10.0, mono=self._mono)
+        self._logs.append((log, scanner.LineScanner(self._compiled)))
+
+    def tick(self) -> Iterator[tuple[FileLog, list[ports.Hit]]]:
+        """The files that have hits, or that cannot be read: then ContactLost is in `FileLog.lost`, not raised.
+
+        What the budget leaves is read at the next tick, which begins with another file.
+        """
+        now, left, logs = self._mono(), self._share, self._logs
+        for place in range(self._first - len(logs), self._first):
+            log, lines = logs[place]
+            if log.idle(now):
+                continue
+            hits, got = self._news(log, lines, min(self._each, left))
+            if place % len(logs) >= self._open:
+                log.close()
+            left -= got
+            if hits or log.lost:
+                yield log, hits
+            if left <= 0:
+                self._first = (place + 1) % len(logs)
+                return
+        self._first = 0
+
+    def _news(self, log: FileLog, lines: scanner.LineScanner, budget: int) -> tuple[list[ports.Hit], int]:
+        hits: list[ports.Hit] = []
+        got = 0
+        log.lost = None
+        try:
+            for piece in log.pieces(budget):
+                if piece.restarted:
+                    hits += lines.flush()
+                hits += lines.feed(piece.buffer, piece.offset, piece.end)
+                got += piece.end - piece.start
+        except ports.ContactLost as lost:
+            log.lost = lost
+        return hits, got
+
+
+def _descriptors() -> int:
+    """How many files may stay open: the soft limit is raised to the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or soft < hard:
+        want = 1 << 20 if hard == resource.RLIM_INFINITY else hard
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (want, hard))
+            soft = want
+        except (ValueError, OSError):
+            pass
+    return max(1, soft - 64)
