@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 T ?= tests
 WORKERS ?= 2
 
-.PHONY: check test format clean
+.PHONY: check test format clean bench-scan
 $(VENV)/.dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'
@@ -26,3 +26,7 @@ format: $(VENV)/.dev
 
 clean:
 	rm -rf $(VENV) build dist
+
+# MB, ENGINE: size of each log, and one engine instead of the fastest
+bench-scan: $(VENV)/.dev
+	$(BIN)/runward bench scan --mb $(or $(MB),20) $(if $(ENGINE),--engine $(ENGINE))
