@@ -42,7 +42,12 @@ class _Candidate:
     @property
     def score(self) -> tuple[int, int, int]:
         """Longer shortest literal first, then fewer of them, then a fixed place."""
-        return (min(map(len, self.alternatives)), -len(self.alternatives), self.lo - self.hi)
+        return (min(map(_worth, self.alternatives)), -len(self.alternatives), self.lo - self.hi)
+
+
+def _worth(text: bytes) -> int:
+    """Its length; a run of one byte is worth little: it stands many times in each longer run."""
+    return len(text) if len(set(text)) > 1 else 1
 
 
 class _Walk:
@@ -67,6 +72,10 @@ class _Walk:
         return self.run if self.exact else None
 
     def _token(self, op: Any, av: Any, width: tuple[int, int]) -> None:
+        unit = self._unit(op, av)
+        if unit is not None:
+            self._open_repeat(unit, av[0], av[1], width)
+            return
         texts = self._texts(op, av)
         after = (min(self.lo + width[0], FAR), min(self.hi + width[1], FAR))
         joined = self._joined(texts)
@@ -80,6 +89,28 @@ class _Walk:
             self.run = texts if short and texts is not None else [b""]
             self.run_lo, self.run_hi = (self.lo, self.hi) if short else after
         self.lo, self.hi = after
+
+    def _unit(self, op: Any, av: Any) -> bytes | None:
+        """What a repetition without bound repeats, if that is one text which stands there at least once."""
+        if (
+            op not in (_c.MAX_REPEAT, _c.MIN_REPEAT, _c.POSSESSIVE_REPEAT)
+            or not 0 < av[0] < _MAX_UNROLLED < av[1]
+        ):
+            return None
+        texts = self._inner(av[2]).texts
+        return texts[0] if texts is not None and len(texts) == 1 and texts[0] else None
+
+    def _open_repeat(self, unit: bytes, least: int, most: int, width: tuple[int, int]) -> None:
+        """Its first rounds belong to the text before it, its last ones to the text behind it."""
+        joined = self._joined([unit * least])
+        if joined is not None:
+            self.candidates.append(_Candidate(tuple(joined), self.run_lo, self.run_hi))
+        elif all(self.run):
+            self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi))
+        self.exact = False
+        self.run, self.run_lo = [unit * least], self.lo
+        self.run_hi = min(self.hi + len(unit) * (most - least), FAR)
+        self.lo, self.hi = min(self.lo + width[0], FAR), min(self.hi + width[1], FAR)
 
     def _joined(self, texts: list[bytes] | None) -> list[bytes] | None:
         if texts is None or len(texts) * len(self.run) > MAX_ALTERNATIVES * 4:
@@ -160,6 +191,12 @@ def required(pattern: str | bytes) -> Required | None:
     walk = _Walk(nocase=nocase, lo=0, hi=0).over(tree)
     usable = [c for c in walk.candidates if min(map(len, c.alternatives)) >= MIN_LENGTH]
     return _reduced(max(usable, key=lambda c: c.score), nocase=nocase) if usable else None
+
+
+def anchored(pattern: bytes) -> bool:
+    """Whether a match can only begin where a line begins."""
+    tokens: Any = _p.parse(pattern) if _p is not None else ()
+    return bool(len(tokens)) and tokens[0] == (_c.AT, _c.AT_BEGINNING)
 
 
 def _scoped_nocase(tokens: Any) -> bool:

@@ -55,7 +55,8 @@ class Compiled:
         def look(line: bytes, at: int) -> re.Match[bytes] | None:
             least, most = row[place][1:3]
             regex = self.regex(pattern)
-            ready: Look = regex.match if least == most else regex.search
+            fixed = least == most or literals.anchored(self.sources[pattern])
+            ready: Look = regex.match if fixed else regex.search
             row[place] = (pattern, least, most, ready)
             return ready(line, at)
 
