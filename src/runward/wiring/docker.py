@@ -1,5 +1,6 @@
 """Puts the Docker parts together: the engine of this environment, its backend, and the post-mortem."""
 
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from runward.runners import local
 from runward.wiring import clock
 
 if TYPE_CHECKING:
+    from runward.app import diagnose as app_diagnose
     from runward.wiring.diagnose import Sources
 
 _T = TypeVar("_T")
@@ -137,7 +139,13 @@ def log_verdict(tail: bytes, seen: containers.Container) -> failures.Diagnosis |
     year = time.gmtime(seen.finished_at or time.time()).tm_year
     source = signals.Source(f"docker:{seen.name}", None, None, year)
     log = diagnose.Log(source, [ports.Chunk(0, tail)])
-    return diagnose.judge(wired.engine(), [log], context.Context())
+    return diagnose.judge(_rules(wired.engine), [log], context.Context())
+
+
+@functools.lru_cache(maxsize=1)
+def _rules(load: "Callable[[], app_diagnose.Engine]") -> "app_diagnose.Engine":
+    """Loaded once for however many containers."""
+    return load()
 
 
 def diagnosable(target: str) -> "Sources":
