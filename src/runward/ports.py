@@ -315,8 +315,17 @@ class Store(Protocol):
         """The run of that name."""
         ...
 
-    def append(self, run_id: int, new: Sequence[events.Event], lease: int) -> None:
-        """Write events in one transaction. Raises StoreUnavailable, LeaseLost."""
+    def append(
+        self,
+        run_id: int,
+        new: Sequence[events.Event],
+        lease: int,
+        summary: Mapping[str, object] | None = None,
+    ) -> None:
+        """Write events, and the run's line of `ps` after them, in one transaction.
+
+        Raises StoreUnavailable, LeaseLost.
+        """
         ...
 
     def history(self, run_id: int, after: int = 0) -> Sequence[tuple[int, events.Event]]:

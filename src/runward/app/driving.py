@@ -7,7 +7,7 @@ events are kept, the effects wait, and the training is not touched.
 import random
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from runward import ports
 from runward.app import faults
@@ -34,6 +34,8 @@ class Driver:
         self._unwritten: list[events.Event] = []
         self._waiting: deque[effects.Effect] = deque()
         self._perform: Perform = lambda _effect: ()
+        self.summarise: Callable[[run.RunState], Mapping[str, object] | None] = lambda _state: None
+        """The run's line of `ps`, written with the events that changed it."""
         self._listeners: list[Listener] = []
 
     def use(self, perform: Perform, *listeners: Listener) -> None:
@@ -78,7 +80,7 @@ class Driver:
             return True
         faults.reach("before append")
         try:
-            self.store.append(self.row.id, self._unwritten, self.lease)
+            self.store.append(self.row.id, self._unwritten, self.lease, self.summarise(self.state))
         except ports.StoreUnavailable as error:
             self.degraded = str(error)
             return False

@@ -101,7 +101,14 @@ def _layers(sources: Sources, problems: shapes.Problems) -> Iterator[documents.V
             yield _from_environment(name, text, problems)
     for path, data in sources.options.items():
         mark = documents.Mark(path if path.startswith("-") else f"option {path}")
-        yield _nested(path.split("."), documents.Value(data, mark), mark)
+        yield _nested(path.split("."), _from_option(data, mark), mark)
+
+
+def _from_option(data: object, mark: documents.Mark) -> documents.Value:
+    """An option's value; a repeated option is a list."""
+    if isinstance(data, list):
+        return documents.Value(tuple(documents.Value(item, mark) for item in data), mark)
+    return documents.Value(data, mark)
 
 
 def _from_environment(name: str, text: str, problems: shapes.Problems) -> documents.Value:

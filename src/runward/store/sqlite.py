@@ -11,7 +11,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from importlib import resources
 from typing import Any, TypeVar
 
 from runward import ports
@@ -126,7 +125,13 @@ class SqliteStore:
 
     # -- journal ---------------------------------------------------------------------------------------------
 
-    def append(self, run_id: int, new: Sequence[events.Event], lease: int) -> None:
+    def append(
+        self,
+        run_id: int,
+        new: Sequence[events.Event],
+        lease: int,
+        summary: Mapping[str, object] | None = None,
+    ) -> None:
         """See `ports.Store.append`."""
         if not new:
             return
@@ -144,6 +149,11 @@ class SqliteStore:
                 for seq, e in enumerate(new, last + 1)
             ]
             self._db.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)", rows)
+            if summary is not None:
+                line = json.dumps(dict(summary), separators=(",", ":"))
+                self._db.execute(
+                    "INSERT OR REPLACE INTO summary VALUES (?, ?, ?)", (run_id, rows[-1][1], line)
+                )
             return str(name)
 
         name = self._transact(write)
@@ -255,14 +265,15 @@ def _unavailable(error: sqlite3.DatabaseError, path: str) -> ports.StoreUnavaila
 def _migrate(db: sqlite3.Connection) -> None:
     """Bring the schema to the newest number; a schema newer than this program is refused."""
     have = int(db.execute("PRAGMA user_version").fetchone()[0])
-    folder = resources.files("runward.store") / "migrations"
-    steps = sorted(int(f.name[:3]) for f in folder.iterdir() if f.name.endswith(".sql"))
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "migrations")
+    steps = sorted(int(name[:3]) for name in os.listdir(folder) if name.endswith(".sql"))
     if have > steps[-1]:
         raise errors.InternalError(
             f"state has schema {have}, this Runward knows {steps[-1]}: upgrade Runward"
         )
     for step in steps[have:]:
-        script = (folder / f"{step:03d}.sql").read_text(encoding="utf-8")
+        with open(os.path.join(folder, f"{step:03d}.sql"), encoding="utf-8") as file:
+            script = file.read()
         db.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {step};\nCOMMIT;")
 
 

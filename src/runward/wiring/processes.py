@@ -8,7 +8,7 @@ from runward import ports
 from runward.app import pulse
 from runward.backends.process import attempts, backend, launching
 from runward.core import effects, job, observations, options, resume
-from runward.keeper import proc
+from runward.keeper import layout, proc
 from runward.store import folders
 from runward.wiring import local_processes, places
 
@@ -49,6 +49,7 @@ def spec_maker(
     """Makes the specification of an attempt from that of attempt 1 and what it resumes from."""
 
     def make(launch: effects.Launch) -> job.JobSpec:
+        _clear_void(places.attempt_dir(asked.name, launch.attempt))
         kept = folders.read(places.run_dir(asked.name), SPEC) or {}
         planned = plan(launch)
         env = {**kept.get("env", {}), **planned.env}
@@ -61,6 +62,16 @@ def spec_maker(
         )
 
     return make
+
+
+def _clear_void(folder: str) -> None:
+    """Move the folder of an attempt that was never started aside: a keeper refuses it for ever."""
+    if os.path.exists(os.path.join(folder, layout.VOID)):
+        number = sum(
+            name.startswith(os.path.basename(folder) + ".void")
+            for name in os.listdir(os.path.dirname(folder))
+        )
+        os.rename(folder, f"{folder}.void-{number + 1}")
 
 
 def _options(

@@ -38,6 +38,7 @@ from runward.core import (
 )
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
+from runward.ui import view
 from runward.wiring import clock, kernel, leases, places, processes
 from runward.wiring import diagnose as reading
 
@@ -116,13 +117,12 @@ def build(
     observer = jobs.Jobs(
         parts.processes, attendant, processes.describe, parts.processes.wait_fds, parts.clock
     )
-    watch = watching.RunWatch(
-        driver,
-        (attendant, observer),
-        asked.settings.ticks.local_s,
-        lease.release,
-        lambda: attendant.listing(None),
-    )
+    driver.summarise = lambda state: view.row(state, view.Look(parts.clock.wall(), {}, None))
+    observers: list[watching.Observer] = [attendant, observer]
+    if asked.settings.notify.to:
+        observers.append(Notifications(asked, parts.clock))
+    tick_s = asked.settings.ticks.local_s
+    watch = watching.RunWatch(driver, observers, tick_s, lease.release, lambda: attendant.listing(None))
     performer = performing.Performer(_hands(asked, driver, parts))
     driver.use(performer, watch.heard, *parts.listeners, _Page(asked, parts), _Claim(asked))
     started = events.WatcherStarted(
@@ -249,8 +249,6 @@ class _Page:
         self._parts = parts
 
     def __call__(self, state: run.RunState, _: Sequence[events.Event]) -> None:
-        from runward.ui import view
-
         now = self._parts.clock.wall()
         body = view.status(state, view.Look(now, {}, None))
         try:

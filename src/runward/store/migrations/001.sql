@@ -16,6 +16,11 @@ CREATE TABLE progress (
     run_id INTEGER PRIMARY KEY REFERENCES run (id),
     body TEXT NOT NULL
 );
+CREATE TABLE summary (
+    run_id INTEGER PRIMARY KEY REFERENCES run (id),
+    seq INTEGER NOT NULL,
+    body TEXT NOT NULL
+);
 CREATE TABLE lease (
     run_id INTEGER PRIMARY KEY REFERENCES run (id),
     number INTEGER NOT NULL,
