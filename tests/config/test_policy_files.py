@@ -118,3 +118,26 @@ def test_both_kinds_answer_the_same_question(word):
     decision = decisions.decide(policy_files.choose_any(word), history, policy.Situation(now=0))
     assert decision.action is failures.Action.RESTART
     assert decisions.look_again(policy_files.choose_any(word), 0, 0, "x").delay_s == 60
+
+
+def test_what_is_kept_of_a_policy_needs_no_other_file(tmp_path):
+    (tmp_path / "parent.yaml").write_text("defaults: [megatron_transient, _self_]\ncounting: submissions\n")
+    (tmp_path / "mine.yaml").write_text("defaults: [parent, _self_]\n")
+    kept = tmp_path / "run" / "policy.yaml"
+    kept.parent.mkdir()
+    kept.write_text(policy_files.frozen(str(tmp_path / "mine.yaml")))
+    mine, again = policy_files.choose_any(str(tmp_path / "mine.yaml")), policy_files.choose_any(str(kept))
+    assert (again.by_mode, again.counting) == (mine.by_mode, mode_policies.Counting.SUBMISSIONS)
+    assert policy_files.frozen("default") is None
+    assert policy_files.frozen("seed:default") is None
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("transient", "transient: 3 ends without a new checkpoint, then hold"),
+        ("seed:default", "seed:default: restarts by mode: stall 3, crash 2, success 0"),
+    ],
+)
+def test_a_policy_is_described_in_a_line(word, text):
+    assert decisions.describe(policy_files.choose_any(word)) == text

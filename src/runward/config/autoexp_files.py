@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from runward.config import autoexp_compose, autoexp_shapes, documents, mode_shapes, shapes
@@ -55,6 +56,15 @@ def restart(name_or_path: str, overrides: Sequence[str] = ()) -> mode_policies.M
     """Restart policies by the name of their preset or the path of their file."""
     found = _section("restart", name_or_path, overrides).restart
     return replace(found, name=os.path.basename(name_or_path).removesuffix(".yaml"))
+
+
+def frozen_restart(name_or_path: str) -> str | None:
+    """Restart policies as composed, in one file that needs no other; None for a packaged preset."""
+    if name_or_path in presets("restart"):
+        return None
+    section = _section("restart", name_or_path, ()).document.data["restart"]
+    text: str = yaml.safe_dump({"kind": "restart", "version": 1, **section.plain}, sort_keys=False)
+    return text
 
 
 def validate(path: str, kind: str) -> None:

@@ -43,7 +43,20 @@ def choose_any(word: str) -> policies.Policy | mode_policies.ModePolicies:
         return choose(word)
     from runward.config import autoexp_files  # noqa: PLC0415 -- Hydra is slow to import
 
-    return autoexp_files.restart(word.removeprefix("seed:"))
+    chosen = autoexp_files.restart(word.removeprefix("seed:"))
+    return replace(chosen, name=word) if word.startswith("seed:") else chosen
+
+
+def frozen(word: str) -> str | None:
+    """The text to keep so that later watchers decide as the first one; None for a packaged preset."""
+    if word in names():
+        return None
+    if not word.startswith("seed:") and not _is_by_mode(word):
+        with open(word, encoding="utf-8") as file:
+            return file.read()
+    from runward.config import autoexp_files  # noqa: PLC0415 -- Hydra is slow to import
+
+    return autoexp_files.frozen_restart(word.removeprefix("seed:"))
 
 
 def _is_by_mode(path: str) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from runward.core import effects, events, policies, resume
+from runward.core import decisions, effects, events, resume
 
 Reaction = tuple[tuple[events.Event, ...], tuple[effects.Effect, ...]]
 NOTHING: Reaction = ((), ())
@@ -22,7 +22,7 @@ class Now:
 class Bound:
     """What is fixed for a run while a watcher holds it."""
 
-    policy: policies.Policy
+    policy: decisions.AnyPolicy
     signum: int = 15
     grace_s: float = 60.0
     max_runtime_s: float | None = None

@@ -22,3 +22,18 @@ def look_again(chosen: AnyPolicy, waited_s: float, looks: int, dependency: str) 
     if isinstance(chosen, mode_policies.ModePolicies):
         chosen = policies.Policy(chosen.name, ())
     return policy.look_again(chosen, waited_s, looks, dependency)
+
+
+def describe(chosen: AnyPolicy) -> str:
+    """Name and budgets in a line, for people."""
+    if isinstance(chosen, policies.Policy):
+        ends = chosen.budget.without_progress
+        return f"{chosen.name}: {ends} ends without a new checkpoint, then hold"
+    parts = [f"{mode} {_limit(one)}" for mode, one in chosen.by_mode.items()]
+    return f"{chosen.name}: restarts by mode: {', '.join(parts) or 'none'}"
+
+
+def _limit(one: mode_policies.Implementation) -> str:
+    if isinstance(one, mode_policies.Never):
+        return "0"
+    return "without end" if one.max_retries is None else str(one.max_retries)

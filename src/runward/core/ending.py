@@ -5,6 +5,7 @@ from dataclasses import replace
 from runward.core import (
     binding,
     checkpoints,
+    decisions,
     effects,
     events,
     job,
@@ -137,7 +138,7 @@ def _ask_policy(
         lost_s=gone.lost_s,
         jitter=now.jitter,
     )
-    return policy.decide(bound.policy, ledger.history(state), situation)
+    return decisions.decide(bound.policy, ledger.history(state), situation)
 
 
 def _before(

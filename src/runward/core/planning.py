@@ -1,6 +1,6 @@
 """When the next attempt begins: at once, after a back-off, or when what it waits for is there again."""
 
-from runward.core import asking, binding, effects, ending, events, ids, observations, policy, run
+from runward.core import asking, binding, decisions, effects, ending, events, ids, observations, run
 from runward.core.failures import Action
 
 
@@ -34,7 +34,7 @@ def waited(
         return ()
     if seen.ok:
         return (events.WaitChecked(at=now.wall, attempt=last.n, what=seen.what, ok=True),)
-    again = policy.look_again(bound.policy, now.wall - decision.at, state.looks + 1, seen.what)
+    again = decisions.look_again(bound.policy, now.wall - decision.at, state.looks + 1, seen.what)
     if again.action is Action.HOLD:
         return (events.RunEnded(at=now.wall, state="held", code=ending.final_code(last), why=again.reason),)
     later = events.WaitChecked(

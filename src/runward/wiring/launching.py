@@ -1,7 +1,6 @@
 """`runward run`: check, make the run, and watch it here or in the background."""
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Mapping
@@ -50,7 +49,7 @@ def _create(
         at=row.created_at,
         run=asked.name,
         backend="process",
-        policy=policy_files.choose(asked.settings.run.policy).name,
+        policy=policy_files.choose_any(asked.settings.run.policy).name,
         checkpoints=asked.checkpoints,
         resume_path=first.path if first is not None else None,
         resume_step=first.step if first is not None else None,
@@ -62,10 +61,12 @@ def _create(
 def _keep_policy(asked: options.RunOptions) -> options.RunOptions:
     """A policy file is copied beside the run: later watchers must decide as the first one."""
     policy = asked.settings.run.policy
-    if policy in policy_files.names():
+    text = policy_files.frozen(policy)
+    if text is None:
         return asked
     copy = os.path.join(places.run_dir(asked.name), "policy.yaml")
-    shutil.copyfile(policy, copy)
+    with open(copy, "w", encoding="utf-8") as file:
+        file.write(text)
     return replace(asked, policy_file=copy)
 
 

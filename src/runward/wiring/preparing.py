@@ -8,7 +8,7 @@ from typing import Any
 
 from runward.app import owning
 from runward.config import policy_files, setting_files
-from runward.core import checkpoints, errors, options, resume, run, samples
+from runward.core import checkpoints, decisions, errors, options, resume, run, samples
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import sqlite
 from runward.wiring import notifying, processes, saying
@@ -139,7 +139,7 @@ def _command_problems(command: tuple[str, ...], cwd: str, env: Mapping[str, str]
 def _policy_and_resume_problems(asked: options.RunOptions) -> list[errors.Problem]:
     found: list[errors.Problem] = []
     try:
-        policy_files.choose(asked.settings.run.policy)
+        policy_files.choose_any(asked.settings.run.policy)
     except errors.UsageError as error:
         found.extend(error.problems)
     try:
@@ -244,11 +244,11 @@ def dry_run(
     """Say what would be started and what would follow."""
     how = resume.How(asked.resume_arg, resume.Mode(asked.resume_by) if asked.resume_by else None)
     planned = resume.plan(asked.argv, how, first, listing or checkpoints.Listing(asked.checkpoints or ""))
-    policy = policy_files.choose(asked.settings.run.policy)
+    policy = policy_files.choose_any(asked.settings.run.policy)
     print(f"run {asked.name} in {asked.cwd}")
     print("would start: " + " ".join(planned.argv))
     print(f"stop signal {asked.settings.run.stop_signal}, grace {asked.settings.run.grace_s:.0f} s")
-    print(f"policy {policy.name}: {policy.budget.without_progress} ends without a new checkpoint, then hold")
+    print(f"policy {decisions.describe(policy)}")
     if asked.checkpoints is not None:
         print(
             f"checkpoints {asked.checkpoints}: "

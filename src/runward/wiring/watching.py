@@ -97,7 +97,7 @@ def bound(asked: options.RunOptions) -> binding.Bound:
     settings = asked.settings.run
     mode = resume.Mode(asked.resume_by) if asked.resume_by else None
     return binding.Bound(
-        policy=policy_files.choose(asked.policy_file or settings.policy),
+        policy=policy_files.choose_any(asked.policy_file or settings.policy),
         signum=processes.signum_of(settings.stop_signal),
         grace_s=settings.grace_s,
         max_runtime_s=settings.max_runtime_s,
