@@ -66,6 +66,18 @@ def test_while_rank_0_evaluates_on_the_cpu_nothing_is_ended():
     assert (verdict.kind, "evaluate (eval.py:9)" in verdict.summary) == (Kind.WAITS, True)
 
 
+def test_a_quiet_rank_that_computes_on_the_cpu_lives_though_it_stands_in_one_line():
+    evaluating = replace(rank(0, QUIET), cpu_cores=1.0)
+    verdict = hang.judge(replace(HUNG, ranks=(evaluating, rank(1, WAITING)), silent_s=3600.0))
+    assert (verdict.kind, "1.0 CPU cores" in verdict.summary) == (Kind.WAITS, True)
+
+
+def test_the_cpu_of_a_rank_that_spins_in_a_collective_is_no_life():
+    spinning = replace(rank(0, WAITING), cpu_cores=1.0)
+    assert hang.judge(replace(HUNG, ranks=(spinning, rank(1, QUIET)))).kind is Kind.END
+    assert hang.judge(replace(HUNG, ranks=(spinning, rank(1, WAITING)))).kind is Kind.END
+
+
 def test_growing_checkpoint_files_are_life_too():
     verdict = hang.judge(replace(HUNG, files_grew_bytes=50_000_000))
     assert (verdict.kind, verdict.summary) == (

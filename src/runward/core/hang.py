@@ -19,6 +19,9 @@ FIRST_PHASES_S = 600.0
 """Least silence before an end while the first evaluation or checkpoint has not been seen."""
 LIFE_BYTES = 4096
 """A rank that reads or writes more than this in the silence lives."""
+LIFE_CORES = 0.2
+"""A rank with a quiet GPU that uses this much CPU computes: an evaluation may stand in one line for ever.
+A waiting rank's CPU says nothing: it spins."""
 
 
 class Kind(StrEnum):
@@ -59,6 +62,8 @@ class Rank:
     stack: stacks.StackVote
     moved_bytes: int | None = None
     """Read and written since the last progress, by this rank's processes; None when not readable."""
+    cpu_cores: float | None = None
+    """Used on average since the last progress; None when not readable."""
 
     def __str__(self) -> str:
         """`rank 1 (GPU 1, node a)`."""
@@ -178,6 +183,9 @@ def _life(facts: Facts, suspects: tuple[Rank, ...]) -> str:
     for rank in suspects or tuple(facts.ranks):
         if rank.moved_bytes is not None and rank.moved_bytes > LIFE_BYTES:
             return f"{rank} busy: {_size(rank.moved_bytes)} read and written"
+        quiet = rank.signature.look is gpu_signature.Look.QUIET
+        if quiet and rank.cpu_cores is not None and rank.cpu_cores >= LIFE_CORES:
+            return f"{rank} busy: {rank.cpu_cores:.1f} CPU cores"
         if rank.stack.sameness is stacks.Sameness.CHANGED:
             return f"{rank} busy: {rank.stack.text}"
     if facts.files_grew_bytes is not None and facts.files_grew_bytes > LIFE_BYTES:

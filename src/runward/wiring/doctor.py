@@ -7,6 +7,7 @@ from runward.app import doctor
 from runward.core import findings
 from runward.probes.checks import limits, machine, memory, storage
 from runward.runners import local
+from runward.wiring import gpus
 
 
 def checks(paths: Sequence[str], port: int | None = None) -> list[doctor.Check]:
@@ -16,6 +17,7 @@ def checks(paths: Sequence[str], port: int | None = None) -> list[doctor.Check]:
         *_quick(paths, port, runner),
         doctor.Check("docker", _docker),
         doctor.Check("clock", lambda: machine.clock(runner)),
+        doctor.Check("gpu", gpus.doctor_findings),
     ]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from runward import ports
-from runward.core import gpu_health, gpus, xid_actions, zombies
+from runward.core import findings, gpu_health, gpus, xid_actions, zombies
 from runward.probes import kernel_log
 from runward.probes.gpu import amd, doctor, holders, nvml, smi
 from runward.runners import local
@@ -112,10 +112,22 @@ def reap(zombie: zombies.Zombie) -> str:
     return holders.end(zombie.holder)
 
 
-def doctor_findings() -> list[gpu_health.Finding]:
-    """The GPU section of `runward doctor`."""
+_LEVELS = {
+    gpu_health.Level.PASS: findings.Level.OK,
+    gpu_health.Level.WARN: findings.Level.WARN,
+    gpu_health.Level.FAIL: findings.Level.FAIL,
+}
+
+
+def doctor_findings() -> list[findings.Finding]:
+    """What `runward doctor` says about driver, fabric, network and topology; nothing on a box without GPUs."""
     found = open_here()
     try:
-        return doctor.findings(local.Local(), found.look())
+        checks = doctor.findings(local.Local(), found.look())
     finally:
         found.close()
+    return [
+        findings.Finding("gpu", _LEVELS[one.level], f"{one.check}: {one.text}")
+        for one in checks
+        if not one.text.startswith("no NVIDIA GPU")
+    ]
