@@ -166,3 +166,24 @@ def test_after_planning_the_option_stands_exactly_once_with_the_chosen_path(argv
     made = resume.plan(argv, resume.How("--load {path}"), STEP_20, listing(STEP_20)).argv
     assert [made[i + 1] for i, word in enumerate(made) if word.startswith("--load")] == ["/c/step_20"]
     assert checkpoints.choose([STEP_20]) is STEP_20
+
+
+@pytest.mark.parametrize(
+    ("chosen", "path", "step", "agrees"),
+    [
+        (STEP_20, "/c/step_20", None, True),
+        (STEP_20, "step_20/", None, True),
+        (STEP_20, "/c/step_20/model.pt", None, True),
+        (STEP_20, "/c/step_25", None, False),
+        (STEP_20, "/c", None, None),
+        (STEP_20, "/c", 20, True),
+        (STEP_20, "/c/step_20", 25, False),
+        (STEP_20, None, None, None),
+        (LAST, None, 300, None),
+        (LAST, "/c/last.ckpt", 300, True),
+        (None, None, None, None),
+        (None, "/c/step_20", None, False),
+    ],
+)
+def test_what_the_log_says_was_loaded_is_compared_with_what_was_chosen(chosen, path, step, agrees):
+    assert resume.agrees(chosen, path, step) is agrees

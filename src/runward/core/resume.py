@@ -112,6 +112,25 @@ def plan(
     return _self_looking(words, env, chosen, listing) if mode is Mode.SELF else ResumePlan(words, env)
 
 
+def agrees(chosen: checkpoints.Checkpoint | None, path: str | None, step: int | None) -> bool | None:
+    """Whether what the log says was loaded is what was chosen; None where the two cannot be compared.
+
+    A log names a path as the trainer sees it: relative, inside the checkpoint, or its parent with a step.
+    """
+    if chosen is None:
+        return None if path is None and step is None else False
+    if step is not None and chosen.step is not None:
+        return step == chosen.step
+    if path is None:
+        return None
+    name = chosen.path.rstrip("/").rpartition("/")[2]
+    parts = path.rstrip("/").split("/")
+    if name in parts:
+        return True
+    parent = chosen.path.rstrip("/").split("/")[-2:-1]
+    return None if parts[-1:] == parent else False
+
+
 def _self_looking(
     argv: tuple[str, ...],
     env: Mapping[str, str],

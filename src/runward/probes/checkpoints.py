@@ -18,9 +18,10 @@ QUIET_S: Final = 10.0
 """A checkpoint that changed within this time while the attempt lives is being written."""
 SILENT_S: Final = 30.0
 """A directory that gave no answer for this long does not answer."""
-_LOOK_EVERY_S: Final = 1.0
-_SHARE: Final = 20.0
-"""A look is followed by a pause of so many times its own duration: at most 5 % of a core."""
+_LOOK_EVERY_S: Final = 3.0
+_LOOK_AT_LEAST_EVERY_S: Final = 15.0
+_SHARE: Final = 200.0
+"""A look is followed by a pause of so many times its own duration: half a percent of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class Watcher:
         self.network = answer["network"]
         self._grown += int(answer["grown"])
         took = self._scout.took if self._scout is not None else 0.0
-        self._due = time.monotonic() + max(_LOOK_EVERY_S, _SHARE * took)
+        self._due = time.monotonic() + min(max(_LOOK_EVERY_S, _SHARE * took), _LOOK_AT_LEAST_EVERY_S)
         before, self._changed = self._changed, {}
         for row in self._seen.checkpoints:
             fingerprint, since = before.get(row.path, (row.fingerprint, min(row.at, now)))
