@@ -74,6 +74,13 @@ class Looker:
             run=self.what.run,
         )
 
+    def close(self) -> None:
+        """Give the engine's connection back."""
+        from runward.wiring import docker
+
+        if isinstance(self._docker, docker.Docker):
+            self._docker.close()
+
     def _containers(self, blind: list[str]) -> tuple[box.ContainerUse, ...]:
         from runward.backends.docker import client, usage
         from runward.wiring import docker

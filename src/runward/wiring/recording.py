@@ -59,6 +59,7 @@ def run(options: Options, said: Callable[[str], None]) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
         sink.files.close()
+        looker.close()
 
 
 @dataclass

@@ -1,0 +1,52 @@
+"""What running containers use, on a real engine; and the whole page of a box with them."""
+
+import pytest
+
+from backends.docker import engine as engines
+from runward.backends.docker import usage
+from runward.core import box as values
+from runward.wiring import box, box_page
+
+pytestmark = pytest.mark.docker
+
+
+def test_use_of_many_containers_comes_without_waiting_for_a_second_sample(engine) -> None:
+    made = {engine.run("--memory", "40m", command=("sleep", "1000"), wait=False) for _ in range(6)}
+    ended = engine.run(command=("true",))
+    found = {one.id: one for one in usage.read(engine.client())}
+    assert set(found) >= made
+    assert ended not in found
+    for container in made:
+        assert 0 < (found[container].memory or 0) < 40 << 20
+        assert found[container].memory_limit == 40 << 20
+        assert found[container].cpu_ns
+
+
+def test_a_busy_container_is_told_from_an_idle_one(engine, monkeypatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", engine.address)
+    busy = engine.run(command=("sh", "-c", "while :; do :; done"), wait=False)
+    idle = engine.run(command=("sleep", "1000"), wait=False)
+    looker = box.Looker(box.What(gpus=False, processes=0, daemon_errors=False))
+    try:
+        looker.look()
+        seen: dict[str, values.ContainerUse] = {}
+
+        def told() -> bool:
+            seen.update({one.id: one for one in looker.look().containers})
+            return (seen[busy].cpu or 0) > 5
+
+        engines.until(told)
+        assert (seen[idle].cpu or 0) < (seen[busy].cpu or 0)
+    finally:
+        looker.close()
+
+
+def test_the_page_names_the_containers(engine, monkeypatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", engine.address)
+    engine.run("--name", "rw-on-the-page", command=("sleep", "1000"), wait=False)
+    pages = box_page.Pages()
+    try:
+        page = pages.one()
+    finally:
+        pages.close()
+    assert any("rw-on-the-page" in row for table in page.tables for row in table.rows)
