@@ -27,7 +27,8 @@ def draw(page: view_box.Page, style: Style, every_s: float) -> str:
     lines = [line[: _room(line, style)] for line in _lines(page, style, every_s)]
     if style.height is not None and len(lines) > style.height:
         left = len(lines) - style.height + 1
-        lines = [*lines[: style.height - 1], f"... {left} more lines: make the window taller"]
+        more = f"... {left} more lines: make the window taller"[: style.width]
+        lines = [*lines[: style.height - 1], more]
     return "\n".join(lines) + "\n"
 
 
