@@ -90,16 +90,22 @@ class Watch:
         if isinstance(reading, gpus.GpusUnseen):
             self.put("telemetry", {**row, "unseen": reading.why})
             return None
-        self.put("telemetry", {**row, "gpus": [s.to_json() for s in reading.samples]})
         for sample in reading.samples:
             self.windows.setdefault(sample.uuid, []).append(sample)
             del self.windows[sample.uuid][:-15]
-        self.judge(now, reading)
+        more = self.judge(now, reading)
+        self.put("telemetry", {**row, **more, "gpus": [compact(s) for s in reading.samples]})
         return reading
 
     def put(self, name, row):
-        self.files[name].write(json.dumps(row) + "\n")
+        self.files[name].write(self.renamed(json.dumps(row)) + "\n")
         self.files[name].flush()
+
+    def renamed(self, text):
+        """Hardware has serial names that do not belong into a repository."""
+        for number, uuid in enumerate(self.windows):
+            text = text.replace(uuid, f"GPU-{number}")
+        return anonymous(text)
 
     def look_tree(self):
         try:
@@ -132,20 +138,30 @@ class Watch:
     def judge(self, now, reading):
         owned = gpu_ownership.own(reading, claims.of_tree(list(self.tree)))
         silent = now - self.step_at if self.step_at else None
-        ranks = []
+        ranks, seen = [], []
         for sample, pid, rank in self.ranks(reading, owned):
             if pid and silent and silent > 12:
                 self.dump(pid, now)
             ranks.append(
                 hang.Rank(
                     rank,
-                    os.uname().nodename,
+                    "node-a",
                     str(sample.index),
                     gpu_signature.look(self.windows[sample.uuid]),
                     stacks.compare(self.dumps.get(pid, ())),
                     io_since(self.io_at_progress, pid),
                     cores_since(self.cpu_at_progress, pid, now),
                 )
+            )
+            one = ranks[-1]
+            seen.append(
+                {
+                    "rank": rank,
+                    "gpu": sample.index,
+                    "stack": [str(one.stack.sameness), anonymous(one.stack.text)],
+                    "moved_bytes": one.moved_bytes,
+                    "cpu_cores": one.cpu_cores,
+                }
             )
         p99 = sorted(self.step_ms)[int(len(self.step_ms) * 0.99)] / 1e3 if self.step_ms else None
         facts = hang.Facts(
@@ -175,12 +191,41 @@ class Watch:
                     "without_process": list(owned.without_process),
                 },
             )
+        return {
+            "silent_s": silent,
+            "p99_step_s": p99,
+            "ranks": seen,
+            "kind": str(verdict.kind),
+            "idle": idle.idle,
+            "own": sorted(s.index for s in reading.samples if s.uuid in owned.own),
+        }
 
     def dump(self, pid, now):
         taken = self.dumps.setdefault(pid, [])
         if not taken or now - taken[-1].at >= 10:
             taken.append(self.spy.dump(pid))
             del taken[:-4]
+
+
+KEPT = ("util_pct", "mem_util_pct", "power_w", "power_limit_w", "sm_clock_mhz", "temp_c", "mem_used_mib")
+
+
+def compact(sample):
+    """What a replay needs."""
+    return {
+        "index": sample.index,
+        "values": {n: round(sample.values[n], 1) for n in KEPT if n in sample.values},
+        "absent": {n: why for n, why in sample.absent.items() if n in KEPT},
+        "pids": None if sample.processes is None else [p.pid for p in sample.processes],
+    }
+
+
+def anonymous(text):
+    return (
+        text.replace(str(HERE), "tools/gpu_scenarios")
+        .replace(sys.prefix, "/venv")
+        .replace(os.uname().nodename, "node-a")
+    )
 
 
 def rank_of(pid):
@@ -279,7 +324,10 @@ def run(scenario, out, source):
     code = process.poll()
     left = end_tree(watch)
     back = give_back(source, before, watch)
-    (folder / "kernel.log").write_text("\n".join(kernel_lines()[kernel:]) + "\n")
+    lines = [line for line in kernel_lines()[kernel:] if "Serial" not in line and "GPU-" not in line]
+    (folder / "kernel.log").write_text("\n".join(lines) + "\n")
+    log = (folder / "train.log").read_text("utf-8", "replace")
+    (folder / "train.log").write_text(anonymous(log))
     result = {
         "scenario": dataclasses.asdict(scenario),
         "exit": code,
