@@ -58,9 +58,9 @@ TWO = [
     ),
     Scenario("hang_everywhere_two", "hang_all", 125, 2, expect="hang reported after 90 s"),
     Scenario(
-        "rank_0_saves_two", "save", 75, 2, expect="waits: rank 0 busy, not ended", extra=("--seconds", "50")
+        "rank_0_saves_two", "save", 60, 2, expect="waits: rank 0 busy, not ended", extra=("--seconds", "40")
     ),
-    Scenario("rank_0_evaluates_two", "evaluate", 75, 2, expect="waits, not ended", extra=("--seconds", "50")),
+    Scenario("rank_0_evaluates_two", "evaluate", 60, 2, expect="waits, not ended", extra=("--seconds", "40")),
     Scenario("killed_rank_two", "kill_rank", 40, 2, expect="exit 1"),
     Scenario("deaf_tree_two", "deaf", 45, 2, expect="whole tree ended, memory given back"),
 ]
