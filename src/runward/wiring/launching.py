@@ -81,7 +81,7 @@ def foreground(
     parts.listeners = (saying.tell,)
     with waking.Alarm() as alarm:
         watch = assembly.build(row, asked, lease, parts)
-        show = showing.Showing(lambda: _streams(watch, parts), 1)
+        show = showing.Showing(lambda: _streams(watch, parts, asked), 1)
         hand = _Hand(watch, show, os.path.join(places.run_dir(asked.name), folders.WATCHER_LOG))
         loop = looping.Loop([watch], alarm, hand.on_signal, shown=show)
         loop.run()
@@ -97,9 +97,11 @@ def _stdin() -> int | None:
         return None
 
 
-def _streams(watch: watching.RunWatch, parts: assembly.Shared) -> list[ports.LogStream]:
+def _streams(
+    watch: watching.RunWatch, parts: assembly.Shared, asked: options.RunOptions
+) -> list[ports.LogStream]:
     last = watch.state.last
-    return list(parts.processes.logs(last.handle)) if last is not None and last.handle else []
+    return list(parts.place(asked).backend.logs(last.handle)) if last is not None and last.handle else []
 
 
 class _Hand:

@@ -1,7 +1,6 @@
 """The output of attempts for `runward logs`: filtered by rank and pattern, followed while it grows."""
 
 import collections
-import os
 import re
 import sys
 import time
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from runward import ports
 from runward.core import errors, prefixes, run
 from runward.wiring import looking, processes
+from runward.wiring import watching as assembly
 
 _CHUNK = 1 << 20
 _LONGEST = 1 << 20
@@ -62,8 +62,8 @@ def _filter(wanted: Wanted) -> Callable[[bytes], bool]:
 
 def _lines(wanted: Wanted) -> Iterator[bytes]:
     """Whole lines of all streams of the attempt, as they come."""
-    backend = processes.open_backend(acts=False)
     handle, over = _attempt(wanted)
+    backend = _backend(wanted.run)
     streams: dict[str, tuple[ports.LogStream, bytearray]] = {}
     while True:
         finished = over()
@@ -81,6 +81,13 @@ def _lines(wanted: Wanted) -> Iterator[bytes]:
     for _, rest in streams.values():
         if rest:
             yield bytes(rest) + b"\n"
+
+
+def _backend(name: str) -> ports.Backend:
+    asked = assembly.options_of(name)
+    if asked is None:
+        return processes.open_backend(acts=False)
+    return assembly.place_for(asked, acts=False).backend
 
 
 def _cut(rest: bytearray, data: bytes) -> Iterator[bytes]:
@@ -113,8 +120,6 @@ def _attempt(wanted: Wanted) -> tuple[str, Callable[[], bool]]:
             )
         )
     handle = state.attempts[n - 1].handle or ""
-    if not os.path.isdir(handle):
-        raise errors.NotFound(f"the output of attempt {n} is not on this machine")
 
     def over() -> bool:
         fresh: run.RunState = looking.state_of(store, row)

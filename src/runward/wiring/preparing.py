@@ -36,11 +36,7 @@ def prepare(
 ) -> tuple[options.RunOptions, dict[str, str]]:
     """The run's options and its environment. Raises UsageError with all mistakes of the command line."""
     cwd = os.path.abspath(given["cwd"] or os.getcwd())
-    chosen = {
-        _SETTINGS[key]: _plain(value)
-        for key, value in given.items()
-        if key in _SETTINGS and _given_at_all(value)
-    }
+    chosen = {_SETTINGS[key]: value for key, value in as_settings(given, _SETTINGS).items()}
     settings = setting_files.load(setting_files.Sources(cwd, environ, chosen))
     env = _environment(environ, given["environment"])
     problems = [*_cwd_problems(cwd), *_command_problems(command, cwd, env)]
@@ -72,6 +68,11 @@ def prepare(
     if problems:
         raise errors.UsageError(*problems)
     return asked, env
+
+
+def as_settings(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, object]:
+    """Those of the options that are settings and were given, as the configuration reads them."""
+    return {key: _plain(value) for key, value in given.items() if key in names and _given_at_all(value)}
 
 
 def _given_at_all(value: object) -> bool:

@@ -4,13 +4,13 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from runward import ports
 from runward.app import pulse
 from runward.backends.process import attempts, backend, launching
 from runward.core import effects, job, observations, options, resume
-from runward.keeper import layout, proc
+from runward.keeper import layout
 from runward.store import folders
-from runward.wiring import local_processes, places
+from runward.wiring import kernel, local_processes, places
+from runward.wiring.place import Place
 
 SPEC = "command.json"
 """argv, cwd, environment, umask and limits of attempt 1, readable by its owner only."""
@@ -111,15 +111,35 @@ def describe(handle: str) -> observations.Launched:
     return observations.Launched(str(pid) if pid is not None else "-", handle, found.keeper or None)
 
 
-def looks(processes: backend.Process, handle: str) -> pulse.Looks:
-    """Signs of life of an attempt's processes."""
+def place_of(processes: backend.Process) -> Place:
+    """Local processes as a place for runs."""
 
-    def cpu_s() -> float | None:
-        ticks = os.sysconf("SC_CLK_TCK")
-        pids = processes.processes_left(handle)
-        return sum(_cpu_ticks(pid) for pid in pids) / ticks if pids else None
+    def suspended(handle: str) -> bool:
+        status = processes.poll([handle])[handle]
+        return isinstance(status, job.JobStatus) and status.state is job.JobState.SUSPENDED
 
-    return pulse.Looks(cpu_s)
+    return Place(
+        backend=processes,
+        describe=describe,
+        wait_fds=processes.wait_fds,
+        looks=lambda handle: pulse.Looks(lambda: cpu_seconds(processes.processes_left(handle))),
+        suspended=suspended,
+        witnesses=kernel.witnesses,
+        texts=kernel.around,
+        spec_maker=spec_maker,
+    )
+
+
+def place(asked: options.RunOptions, acts: bool = True) -> Place:
+    """The place of runs that `runward run` starts."""
+    del asked
+    return place_of(open_backend(acts=acts))
+
+
+def cpu_seconds(pids: Sequence[int]) -> float | None:
+    """Processor seconds that these processes have used; None when there are none."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    return sum(_cpu_ticks(pid) for pid in pids) / ticks if pids else None
 
 
 def _cpu_ticks(pid: int) -> int:
@@ -131,23 +151,6 @@ def _cpu_ticks(pid: int) -> int:
         return 0
 
 
-def suspended(processes: backend.Process, handle: str) -> bool:
-    """Whether the command is stopped by a signal or frozen."""
-    status = processes.poll([handle])[handle]
-    return isinstance(status, job.JobStatus) and status.state is job.JobState.SUSPENDED
-
-
 def alive_owner(folder: str) -> bool:
     """Whether anything of the attempt in `folder` lives."""
     return open_backend(acts=False).alive(folder)
-
-
-def streams(processes: backend.Process, handle: str) -> Sequence[ports.LogStream]:
-    """The attempt's output so far."""
-    return processes.logs(handle)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process lives (a zombie does not)."""
-    one = proc.stat(pid)
-    return one is not None and one.state not in {"Z", "X"}

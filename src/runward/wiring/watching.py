@@ -3,7 +3,9 @@
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from runward import ports
@@ -19,7 +21,6 @@ from runward.app import (
     quarantine,
     watching,
 )
-from runward.backends.process import backend
 from runward.config import policy_files
 from runward.core import (
     alerting,
@@ -39,8 +40,9 @@ from runward.core import (
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
 from runward.ui import view
-from runward.wiring import clock, kernel, leases, places, processes
+from runward.wiring import clock, leases, places, processes
 from runward.wiring import diagnose as reading
+from runward.wiring.place import Place
 
 
 @dataclass
@@ -48,13 +50,20 @@ class Shared:
     """What all watches of this process use together."""
 
     store: sqlite.SqliteStore
-    processes: backend.Process
     clock: ports.Clock
     engine: diagnose.Engine | None = None
     stdin_fd: int | None = None
     listeners: Sequence[driving.Listener] = ()
+    places: dict[str, Place] = field(default_factory=dict)
     own: diagnose.Engine | None = None
     """The set of the one run with a pattern of its own that a foreground `run` watches."""
+
+    def place(self, asked: options.RunOptions) -> Place:
+        """Where the run's job lives; runs of local processes share one backend."""
+        key = asked.backend if asked.backend == "process" else asked.name
+        if key not in self.places:
+            self.places[key] = place_for(asked)
+        return self.places[key]
 
     def reading(self, asked: options.RunOptions) -> diagnose.Engine:
         """Rules and scanner; one set for all runs, but for runs with a pattern of their own."""
@@ -63,6 +72,29 @@ class Shared:
         if self.engine is None:
             self.engine = reading_for(asked)
         return self.engine
+
+
+_PLACES = {
+    "process": "runward.wiring.processes:place",
+    "local": "runward.wiring.attached:process_place",
+    "file": "runward.wiring.attached:file_place",
+    "docker": "runward.wiring.docker_runs:place",
+    "slurm": "runward.wiring.slurm_runs:place",
+    "ray": "runward.wiring.ray_runs:place",
+    "k8s": "runward.wiring.k8s_runs:place",
+}
+"""Backend: `module:function`; the function takes the run's options and whether it may act."""
+
+
+def place_for(asked: options.RunOptions, *, acts: bool = True) -> Place:
+    """Where a run's job lives. Raises UsageError for a backend that this version does not have."""
+    module, _, function = _PLACES.get(asked.backend, ":").partition(":")
+    if not module or find_spec(module) is None:
+        raise errors.UsageError(
+            errors.Problem(f"no backend {asked.backend!r}", nearest=errors.nearest(asked.backend, _PLACES))
+        )
+    found: Place = getattr(import_module(module), function)(asked, acts)
+    return found
 
 
 def reading_for(asked: options.RunOptions) -> diagnose.Engine:
@@ -83,7 +115,7 @@ def _with_pattern(shipped: rules.RuleSet, pattern: str) -> diagnose.Engine:
 
 def shared(store: sqlite.SqliteStore, engine: diagnose.Engine | None = None) -> Shared:
     """For the watches of this process."""
-    return Shared(store, processes.open_backend(), clock.SystemClock(), engine, own=engine)
+    return Shared(store, clock.SystemClock(), engine, own=engine)
 
 
 def options_of(name: str) -> options.RunOptions | None:
@@ -113,10 +145,9 @@ def build(
 ) -> watching.RunWatch:
     """The watch of a run whose lease is ours."""
     driver = driving.Driver(row, parts.store, lease.number, bound(asked), parts.clock)
+    place = parts.place(asked)
     attendant = attending.Attending(_means(row, asked, parts))
-    observer = jobs.Jobs(
-        parts.processes, attendant, processes.describe, parts.processes.wait_fds, parts.clock
-    )
+    observer = jobs.Jobs(place.backend, attendant, place.describe, place.wait_fds, parts.clock)
     driver.summarise = lambda state: view.row(state, view.Look(parts.clock.wall(), {}, None))
     observers: list[watching.Observer] = [attendant, observer]
     if asked.settings.notify.to:
@@ -133,11 +164,12 @@ def build(
 
 
 def _hands(asked: options.RunOptions, driver: driving.Driver, parts: Shared) -> performing.Hands:
+    place = parts.place(asked)
     return performing.Hands(
-        backend=parts.processes,
-        spec_for=processes.spec_maker(asked, _planner(asked), parts.stdin_fd),
+        backend=place.backend,
+        spec_for=place.spec_maker(asked, _planner(asked), parts.stdin_fd),
         handle_of=lambda: driver.state.live.handle if driver.state.live is not None else None,
-        describe=processes.describe,
+        describe=place.describe,
         dependency=dependencies.ask,
         set_aside=_set_aside(asked),
     )
@@ -176,9 +208,10 @@ def _set_aside(
 
 def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> attending.Means:
     engine = parts.reading(asked)
+    place = parts.place(asked)
 
     def follower(handle: str, standing: following.Standing) -> following.Follower:
-        return following.Follower(engine, lambda: parts.processes.logs(handle), parts.clock, standing)
+        return following.Follower(engine, lambda: place.backend.logs(handle), parts.clock, standing)
 
     def save(body: Mapping[str, Any]) -> None:
         try:
@@ -191,10 +224,10 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
         clock=parts.clock,
         follower=follower,
         directory=_directory(asked),
-        looks=lambda handle: processes.looks(parts.processes, handle),
-        suspended=lambda handle: processes.suspended(parts.processes, handle),
-        witnesses=kernel.witnesses,
-        texts=kernel.around,
+        looks=place.looks,
+        suspended=place.suspended,
+        witnesses=place.witnesses,
+        texts=place.texts,
         heartbeat=lambda: _first_line(asked.heartbeat),
         facts=lambda found: dependencies.facts(found, asked),
         save_progress=save,

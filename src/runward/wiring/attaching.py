@@ -1,0 +1,125 @@
+"""`runward attach`: make a run of something that already lives, and watch it."""
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from runward.config import policy_files, setting_files
+from runward.core import errors, events, ids, options
+from runward.store import folders, sqlite
+from runward.wiring import attached, detaching, launching, places, preparing, processes, saying
+from runward.wiring import watching as assembly
+
+_SCHEMES = ("local", "file", "docker", "slurm", "ray", "k8s", "ssh", "pod")
+_SETTINGS = {"policy": "run.policy", "stall_after": "run.stall_after", "notify": "notify.to"}
+
+
+def attach(target: str, given: Mapping[str, Any]) -> int:
+    """Watch `target`; in the foreground until it is over. Raises UsageError, NotFound, Unreachable."""
+    scheme, _, rest = target.partition(":")
+    if not rest or scheme not in _SCHEMES:
+        raise errors.UsageError(
+            errors.Problem(
+                f"no target {target!r}",
+                nearest=errors.nearest(scheme, _SCHEMES),
+                next_step="Write local:PID, file:PATH, docker:NAME, slurm:JOBID, ray:ID@URL or k8s:NAMESPACE/NAME.",
+            )
+        )
+    asked, handle, env = _options(target, scheme, rest, given)
+    store = sqlite.SqliteStore(places.state_dir())
+    preparing.check_name(store, asked.name)
+    engine = None if given["detach"] else assembly.reading_for(asked)
+    row = store.create(asked.name, time.time())
+    folders.write(places.run_dir(asked.name), folders.OPTIONS, asked.to_json())
+    if env is not None:
+        processes.keep_command(asked, env)
+    store.append(row.id, _first_events(asked, handle), 0)
+    if given["detach"]:
+        store.close()
+        return detaching.detach(asked.name)
+    saying.say(
+        f"{asked.name}: watching {target}"
+        + ("" if given["act"] else "; nothing is done to it (--act hands it over)")
+    )
+    return launching.foreground(store, row, asked, engine)
+
+
+def _options(
+    target: str, scheme: str, rest: str, given: Mapping[str, Any]
+) -> tuple[options.RunOptions, str, dict[str, str] | None]:
+    """The run's options, the handle of its first attempt, and its environment where a restart is possible."""
+    cwd, handle, log = os.getcwd(), f"given:{rest}", given["log"]
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] | None = None
+    if scheme == "local":
+        pid = _pid(rest)
+        own, argv, cwd, outputs = attached.describe_process(pid)
+        handle, env = f"given:{own}", attached.environment_of(pid)
+        if log is None and not outputs:
+            saying.say("its output goes to no file, so its log cannot be followed (--log FILE names one)")
+    elif scheme == "file":
+        rest = os.path.abspath(rest)
+        handle, target = f"given:{rest}", f"file:{rest}"
+        _check_log(rest)
+    if log is not None:
+        _check_log(os.path.join(os.getcwd(), log))
+    chosen = {_SETTINGS[k]: v for k, v in preparing.as_settings(given, _SETTINGS).items()}
+    settings = setting_files.load(setting_files.Sources(os.getcwd(), os.environ, chosen))
+    policy_files.choose(settings.run.policy)
+    asked = options.RunOptions(
+        name=given["name"] or _name(scheme, rest),
+        argv=argv,
+        cwd=cwd,
+        backend=scheme,
+        target=target,
+        observe_only=not given["act"],
+        checkpoints=os.path.abspath(given["checkpoints"]) if given["checkpoints"] else None,
+        resume_arg=given["resume_arg"],
+        progress_regex=given["progress_regex"],
+        log=os.path.abspath(log) if log is not None else None,
+        until_idle_s=given["until_idle"],
+        settings=settings,
+    )
+    return asked, handle, env
+
+
+def _pid(text: str) -> int:
+    if not text.isdigit():
+        raise errors.UsageError(errors.Problem(f"{text!r} is no pid", "local:", next_step="Write local:PID."))
+    return int(text)
+
+
+def _check_log(path: str) -> None:
+    if not os.path.exists(path):
+        raise errors.NotFound(
+            errors.Problem(f"no such file: {path}", next_step="Name the log that is written now.")
+        )
+    if os.path.isdir(path) or not os.access(path, os.R_OK):
+        raise errors.UsageError(errors.Problem(f"cannot be read as a log: {path}"))
+
+
+def _name(scheme: str, rest: str) -> str:
+    last = rest.rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^A-Za-z0-9._-]", "-", f"{scheme}-{last}")[:64]
+
+
+def _first_events(asked: options.RunOptions, handle: str) -> list[events.Event]:
+    """The attempt that already lives."""
+    now = time.time()
+    shown = handle.removeprefix("given:").partition("@")[0]
+    return [
+        events.RunCreated(
+            at=now,
+            run=asked.name,
+            backend=asked.backend,
+            policy=policy_files.choose(asked.settings.run.policy).name,
+            target=asked.target,
+            checkpoints=asked.checkpoints,
+            observe_only=asked.observe_only,
+        ),
+        events.AttemptPlanned(at=now, attempt=1, token=ids.token(asked.name, 1, secrets.token_hex(4))),
+        events.AttemptStarted(at=now, attempt=1, job=shown, handle=handle, adopted=True),
+    ]

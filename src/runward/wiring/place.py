@@ -1,0 +1,38 @@
+"""Everything that a run's watch needs to know of the place where its job lives."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from runward import ports
+from runward.app import pulse
+from runward.core import context, effects, errors, job, observations, options, resume
+
+SpecMaker = Callable[
+    [options.RunOptions, Callable[[effects.Launch], resume.ResumePlan], int | None],
+    Callable[[effects.Launch], job.JobSpec],
+]
+
+
+def _cannot_start(
+    asked: options.RunOptions, plan: Callable[[effects.Launch], resume.ResumePlan], stdin_fd: int | None
+) -> Callable[[effects.Launch], job.JobSpec]:
+    del plan, stdin_fd
+
+    def make(launch: effects.Launch) -> job.JobSpec:
+        raise errors.UsageError(f"{asked.name} is only observed: attempt {launch.attempt} cannot be started")
+
+    return make
+
+
+@dataclass(frozen=True)
+class Place:
+    """A backend with what is particular to it; the defaults are those of a place that tells nothing more."""
+
+    backend: ports.Backend
+    describe: Callable[[str], observations.Launched]
+    wait_fds: Callable[[str], Sequence[int]] = lambda _handle: ()
+    looks: Callable[[str], pulse.Looks] = lambda _handle: pulse.Looks(lambda: None)
+    suspended: Callable[[str], bool] = lambda _handle: False
+    witnesses: Callable[[str, job.JobStatus], tuple[job.Witness, ...]] = lambda _handle, _status: ()
+    texts: Callable[[str, job.JobStatus], tuple[context.Text, ...]] = lambda _handle, _status: ()
+    spec_maker: SpecMaker = _cannot_start
