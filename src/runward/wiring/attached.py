@@ -28,7 +28,7 @@ class _Process:
     last: job.JobStatus | None = None
     let_go: bool = False
     ending: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
-    streams: list[ports.LogStream] | None = None
+    paths: list[str] | None = None
 
     def status(self, handle: str) -> job.JobStatus:
         """Alive, suspended, or over."""
@@ -87,10 +87,9 @@ class _Process:
 
     def logs(self, handle: str) -> Sequence[ports.LogStream]:
         """The log that was named, else the files that stdout and stderr go to."""
-        if self.streams is None:
-            paths = [self.asked.log] if self.asked.log else _outputs(int(handle.partition("@")[0]))
-            self.streams = [tailer.FileLog(path) for path in paths]
-        return self.streams
+        if self.paths is None:
+            self.paths = [self.asked.log] if self.asked.log else _outputs(int(handle.partition("@")[0]))
+        return [tailer.FileLog(path) for path in self.paths]  # each reader has a position of its own
 
 
 def _signal(pids: Sequence[int], signum: int) -> None:
@@ -187,7 +186,6 @@ class _File:
     """A log that somebody writes: alive while it grows."""
 
     asked: options.RunOptions
-    stream: tailer.FileLog
     size: int = -1
     grew_at: float = field(default_factory=time.monotonic)
     let_go: bool = False
@@ -216,8 +214,8 @@ def file_place(asked: options.RunOptions, acts: bool = True) -> Place:
     """A log file of any writer."""
     del acts
     path = asked.target.removeprefix("file:")
-    one = _File(asked, tailer.FileLog(path))
-    backend = given.Given(one.status, lambda _: (one.stream,), one.end)
+    one = _File(asked)
+    backend = given.Given(one.status, lambda _: (tailer.FileLog(path),), one.end)
     return Place(
         backend=backend,
         describe=lambda handle: observations.Launched(handle.removeprefix(given.PREFIX), handle),
