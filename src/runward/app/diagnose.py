@@ -18,15 +18,32 @@ _LONGEST = 16 << 10
 TRACEBACK_RULE, IGNORED_RULE = "python_traceback_start", "python_exception_ignored"
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a source is read."""
+
+    counted: bool = True
+    """Count lines while reading; else `line` stays empty."""
+    window: "Window | None" = None
+
+
 class Reader:
     """Feeds one source into a casebook, chunk by chunk."""
 
     def __init__(
-        self, book: casebook.Casebook, ruleset: rules.RuleSet, scanner: ports.Scanner, source: signals.Source
+        self,
+        book: casebook.Casebook,
+        ruleset: rules.RuleSet,
+        scanner: ports.Scanner,
+        source: signals.Source,
+        options: "Options | None" = None,
     ) -> None:
+        chosen = options or Options()
         self._book, self._rules, self._scanner, self._source = book, ruleset.rules, scanner, source
         self._grouper = tracebacks.Grouper(source)
         self._lines = _LineCounter()
+        self._counted = chosen.counted
+        self._window = chosen.window.fresh() if chosen.window else Window()
         self._carry = b""
         self._carry_at = 0
 
@@ -36,12 +53,14 @@ class Reader:
             self._lines = _LineCounter()
             self._carry = b""
         self._book.note_chunk(self._source, chunk.data)
-        self._lines.chunk(chunk.data, chunk.offset)
+        if self._counted:
+            self._lines.chunk(chunk.data, chunk.offset)
         cursor = 0
-        for hit in self._scanner.feed(chunk.data, chunk.offset):
+        for hit in self._scanner.feed(chunk.data, chunk.offset, bulk=chunk.bulk):
             cursor = self._hit(hit, chunk, cursor)
         self._follow(chunk, cursor, len(chunk.data), last=True)
-        self._lines.done()
+        if self._counted:
+            self._lines.done()
 
     def finish(self) -> None:
         """The source has ended: judge its unfinished last line."""
@@ -51,6 +70,9 @@ class Reader:
             self._show(self._carry, self._carry_at)
         self._carry = b""
         self._book.settle()
+
+    def _number(self, offset: int) -> int | None:
+        return self._lines.number(offset) if self._counted else None
 
     def _hit(self, hit: ports.Hit, chunk: ports.Chunk, cursor: int) -> int:
         begin = max(0, hit.line_offset - chunk.offset)
@@ -71,9 +93,9 @@ class Reader:
     def _signal(self, hit: ports.Hit) -> None:
         rule = self._rules[hit.pattern]
         text = hit.line.decode("utf-8", "replace")
-        place = signals.Place(text, self._lines.number(hit.line_offset), hit.line_offset)
+        place = signals.Place(text, self._number(hit.line_offset), hit.line_offset)
         found = signals.extract(rule, place, hit.groups, self._source)
-        if found is not None:
+        if found is not None and self._window.holds(found.at):
             self._book.add(found)
 
     def _follow(self, chunk: ports.Chunk, cursor: int, end: int, *, last: bool) -> None:
@@ -96,9 +118,28 @@ class Reader:
 
     def _show(self, raw: bytes, offset: int) -> None:
         text = _ANSI.sub(b"", raw[:_LONGEST]).decode("utf-8", "replace")
-        found = self._grouper.feed(signals.Place(text, self._lines.number(offset), offset))
-        if found is not None:
+        found = self._grouper.feed(signals.Place(text, self._number(offset), offset))
+        if found is not None and self._window.holds(found.at):
             self._book.add_traceback(found)
+
+
+class Window:
+    """Only lines of a span of time count; a line without a stamp goes with the last one that has one."""
+
+    def __init__(self, since: float | None = None, until: float | None = None) -> None:
+        self._since, self._until = since, until
+        self._inside = since is None
+
+    def fresh(self) -> "Window":
+        """The same span for another source."""
+        return Window(self._since, self._until)
+
+    def holds(self, at: float | None) -> bool:
+        """Whether a line with this instant counts."""
+        if at is not None and at > 1e8:
+            after = self._since is None or at >= self._since
+            self._inside = after and (self._until is None or at <= self._until)
+        return self._inside
 
 
 class _LineCounter:
@@ -135,6 +176,8 @@ class Log:
 
     source: signals.Source
     chunks: Iterable[ports.Chunk]
+    counted: bool = True
+    """Whether lines are counted while reading; else `line` stays empty and can be had from `offset`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +188,12 @@ class Engine:
     scanner: MakeScanner
 
 
-def read(engine: Engine, logs: Iterable[Log]) -> casebook.Casebook:
+def read(engine: Engine, logs: Iterable[Log], window: Window | None = None) -> casebook.Casebook:
     """A casebook of these logs. Raises what reading them raises (OSError, ContactLost)."""
     book = casebook.Casebook(engine.ruleset)
     for log in logs:
-        reader = Reader(book, engine.ruleset, engine.scanner(), log.source)
+        options = Options(log.counted, window)
+        reader = Reader(book, engine.ruleset, engine.scanner(), log.source, options)
         for chunk in log.chunks:
             reader.feed(chunk)
         reader.finish()
@@ -160,11 +204,18 @@ def judge(
     engine: Engine, logs: Sequence[Log], ctx: context.Context, attempt: int | None = None
 ) -> failures.Diagnosis:
     """Read logs, and the words of other witnesses by the same rules, and give the verdict."""
+    return diagnosis.diagnose(book_of(engine, logs, ctx), ctx, attempt)
+
+
+def book_of(
+    engine: Engine, logs: Sequence[Log], ctx: context.Context, window: Window | None = None
+) -> casebook.Casebook:
+    """A casebook of logs and of the words of other witnesses."""
     more = [
-        Log(signals.Source(file=text.source), [ports.Chunk(0, text.text.encode() + b"\n")])
+        Log(signals.Source(file=text.source), [ports.Chunk(0, text.text.encode("utf-8", "replace") + b"\n")])
         for text in ctx.texts
     ]
-    return diagnosis.diagnose(read(engine, [*logs, *more]), ctx, attempt)
+    return read(engine, [*logs, *more], window)
 
 
 _RANKED = (

@@ -52,6 +52,31 @@ def diagnose(
     return _diagnosis(finding, verdict, book, known)
 
 
+def weighed(
+    book: casebook.Casebook, ctx: context.Context | None = None, attempt: int | None = None
+) -> list[Mapping[str, object]]:
+    """What was considered, strongest first, and why each is or is not the cause: for people (`--explain`)."""
+    known = ctx or context.Context()
+    book.settle()
+    finding = _find(book, known, attempt)
+    rows = [(c, "chosen" if c is finding.chosen else "weaker, later or an echo") for c in finding.found]
+    rows += [(c, "survived, or of an earlier attempt") for c in finding.dropped]
+    if finding.chosen not in finding.found:
+        rows.append((finding.chosen, "chosen: no line decides"))
+    rows.sort(key=lambda row: (row[1] != "chosen", -row[0].weight, row[0].order))
+    return [
+        {
+            "rule": c.rule,
+            "cause": str(c.cause),
+            "weight": c.weight,
+            "rank": c.rank,
+            "why": why,
+            "text": redact.text(c.text[:300]),
+        }
+        for c, why in rows[:24]
+    ]
+
+
 def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) -> Finding:
     everything = candidates.gather(book)
     current = candidates.of_last_attempt(everything, book, attempt)

@@ -1,20 +1,17 @@
 """Puts the diagnosis together: rules, scanner, files, and the targets that other areas know."""
 
 import glob
-import gzip
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO
 
 from runward import ports
 from runward.app import diagnose as app
 from runward.config import rulesets
 from runward.core import context as contexts
-from runward.core import errors, failures, rules, signals
-
-_CHUNK = 1 << 20
+from runward.core import durations, errors, exits, failures, rules, signals
+from runward.scan import reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +22,7 @@ class Sources:
     context: contexts.Context = field(default_factory=contexts.Context)
 
 
+_MAX_CONTEXT = 1 << 20
 Resolver = Callable[[str], Sources]
 _RESOLVERS: dict[str, str] = {
     "docker": "runward.wiring.docker:diagnosable",
@@ -39,19 +37,22 @@ _RESOLVERS: dict[str, str] = {
 
 def engine(extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None) -> app.Engine:
     """Rules and scanner, ready to read logs."""
-    loaded = ruleset or rulesets.load(extra_rules)
-    return app.Engine(loaded, _scanner(loaded))
-
-
-def _scanner(ruleset: rules.RuleSet) -> app.MakeScanner:
     from runward import scan
 
+    loaded = ruleset or rulesets.load(extra_rules)
     compiled = scan.compile(
-        [rule.pattern for rule in ruleset.rules],
-        names=[rule.name for rule in ruleset.rules],
-        needs=[rule.need for rule in ruleset.rules],
+        [rule.pattern for rule in loaded.rules],
+        names=[rule.name for rule in loaded.rules],
+        needs=[rule.need for rule in loaded.rules],
+        options=scan.Options(sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule))),
     )
-    return lambda: scan.LineScanner(compiled)
+    return app.Engine(loaded, lambda: scan.LineScanner(compiled))
+
+
+def _sparse(rule: rules.Rule) -> bool:
+    """Whether of many such lines in a row some will do."""
+    calm = (signals.Role.PROGRESS, signals.Role.BENIGN, signals.Role.ADVICE)
+    return rule.role in calm and rule.name != app.TRACEBACK_RULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +63,58 @@ class Question:
     context: contexts.Context = field(default_factory=contexts.Context)
     kernel_logs: tuple[str, ...] = ()
     attempt: int | None = None
+    since: float | None = None
+    until: float | None = None
+    """Seconds since the epoch: only lines between them count."""
     rules: tuple[str, ...] = ()
 
 
-def answer(question: Question) -> failures.Diagnosis:
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The diagnosis, what was weighed for it, and what reading the logs met."""
+
+    diagnosis: failures.Diagnosis
+    weighed: list[Mapping[str, object]]
+    remarks: tuple[str, ...] = ()
+
+
+def answer(question: Question) -> Answer:
     """The diagnosis of files, globs or one target. Raises UsageError, NotFound, Unreachable."""
-    sources = resolve(question.targets)
+    from runward.core import diagnosis
+
+    opened: list[reading.LogFile] = []
+    sources = resolve(question.targets, opened)
     ctx = merged(sources.context, question.context)
-    kernel = [open_log(path, several=False) for path in question.kernel_logs]
-    return app.judge(engine(question.rules), [*sources.logs, *kernel], ctx, question.attempt)
+    kernel = [open_log(path, opened, several=False) for path in question.kernel_logs]
+    window = app.Window(question.since, question.until)
+    made = engine(question.rules)
+    book = app.book_of(made, [*sources.logs, *kernel], ctx, window)
+    remarks = tuple(f"{file.path}: {note}" for file in opened for note in file.notes)
+    remarks += tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
+    found = _numbered(diagnosis.diagnose(book, ctx, question.attempt), opened)
+    return Answer(found, diagnosis.weighed(book, ctx, question.attempt), remarks)
 
 
-def resolve(targets: Sequence[str]) -> Sources:
-    """The logs of files and globs, or what the scheme of a single target offers."""
+def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> failures.Diagnosis:
+    """Evidence with its line numbers: counted afterwards, and only in the files that are cited."""
+    lists = (found.evidence, found.counter_evidence, found.echoes)
+    lines: dict[tuple[str, int], int] = {}
+    for path in {file.path for file in opened}:
+        offsets = [e.offset for items in lists for e in items if e.file == path and e.offset is not None]
+        if offsets:
+            lines |= {(path, at): line for at, line in reading.line_numbers(path, offsets).items()}
+    counted = [
+        tuple(
+            replace(e, line=lines.get((e.file or "", -1 if e.offset is None else e.offset), e.line))
+            for e in items
+        )
+        for items in lists
+    ]
+    return replace(found, evidence=counted[0], counter_evidence=counted[1], echoes=counted[2])
+
+
+def resolve(targets: Sequence[str], opened: list[reading.LogFile]) -> Sources:
+    """The logs of files and globs (added to `opened`), or what the scheme of a single target offers."""
     if len(targets) == 1 and not os.path.exists(targets[0]):
         scheme, _, rest = targets[0].partition(":")
         if rest and scheme in _RESOLVERS:
@@ -83,7 +123,7 @@ def resolve(targets: Sequence[str]) -> Sources:
             return _delegate("run", targets[0])
     paths = [path for target in targets for path in _paths(target.removeprefix("file:"))]
     several = len(paths) > 1
-    return Sources(tuple(open_log(path, several=several) for path in paths))
+    return Sources(tuple(open_log(path, opened, several=several) for path in paths))
 
 
 def _known(scheme: str) -> bool:
@@ -119,25 +159,13 @@ def _paths(target: str) -> list[str]:
     return paths[:4096]
 
 
-def open_log(path: str, *, several: bool) -> app.Log:
-    """A log file, plain or gzip; rank by its name when several are read together."""
-    if not os.access(path, os.R_OK):
-        raise errors.UsageError(errors.Problem("no permission to read it", path))
-    year = time.gmtime(os.stat(path).st_mtime).tm_year
+def open_log(path: str, opened: list[reading.LogFile], *, several: bool) -> app.Log:
+    """A log file of any kind; rank by its name when several are read together."""
+    file = reading.LogFile(path)
+    opened.append(file)
+    year = time.gmtime(file.changed_at).tm_year
     source = signals.Source(path, app.rank_of(path, several=several), None, year)
-    return app.Log(source, _chunks(path))
-
-
-def _chunks(path: str) -> Iterator[ports.Chunk]:
-    offset = 0
-    with _open(path) as file:
-        while data := file.read(_CHUNK):
-            yield ports.Chunk(offset, data)
-            offset += len(data)
-
-
-def _open(path: str) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+    return app.Log(source, file.chunks(), counted=False)
 
 
 def merged(known: contexts.Context, said: contexts.Context) -> contexts.Context:
@@ -156,8 +184,54 @@ def case(loaded: app.Engine, raw: Mapping[str, object], folder: str) -> failures
     ctx = contexts.from_json(given if isinstance(given, Mapping) else {})
     name = raw.get("log_file")
     if isinstance(name, str):
-        logs = [open_log(os.path.join(folder, name), several=False)]
+        logs = [open_log(os.path.join(folder, name), [], several=False)]
     else:
         data = str(raw.get("log") or "").encode("utf-8", "surrogatepass")
         logs = [app.Log(signals.Source("log", None, None, 2026), [ports.Chunk(0, data)])]
     return app.judge(loaded, logs, ctx)
+
+
+def said(*, exit_code: str | None, state: str | None, context_file: str | None) -> contexts.Context:
+    """The context of the command line: options, and a JSON file. Raises UsageError, NotFound."""
+    raw: dict[str, object] = _json(context_file) if context_file else {}
+    if exit_code is not None:
+        if exits.parse(exit_code) is None:
+            raise errors.UsageError(
+                errors.Problem(f"{exit_code!r} is no exit code: write 1, -9, 137 or 0:15", "--exit-code")
+            )
+        raw["exit_code"] = exit_code
+    if state is not None:
+        raw["state"] = state
+    return contexts.from_json(raw)
+
+
+def _json(path: str) -> dict[str, object]:
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            raw = json.loads(file.read(_MAX_CONTEXT))
+    except OSError as error:
+        raise errors.NotFound(errors.Problem(f"cannot be read: {error.strerror}", path)) from None
+    except (ValueError, RecursionError) as error:
+        raise errors.UsageError(errors.Problem(f"no JSON object: {error}", path)) from None
+    if not isinstance(raw, dict):
+        raise errors.UsageError(errors.Problem("no JSON object", path))
+    return raw
+
+
+def instant(text: str | None, option: str) -> float | None:
+    """Seconds since the epoch of an ISO instant (UTC without a zone) or `2h ago`. Raises UsageError."""
+    from datetime import UTC, datetime
+
+    if text is None:
+        return None
+    try:
+        if text.endswith(" ago"):
+            return time.time() - durations.parse_duration(text.removesuffix(" ago"))
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise errors.UsageError(
+            errors.Problem(f"{text!r} is no time: write 2031-05-01T10:00:00 or '2h ago'", option)
+        ) from None

@@ -1,0 +1,94 @@
+"""`runward diagnose`: why did it stop, with the lines that prove it."""
+
+import json
+import sys
+
+import click
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET|RUN|FILES...")
+@click.option(
+    "--exit-code", metavar="N|-N|A:B", help="How it ended: a code, minus a signal, or Slurm's code:signal."
+)
+@click.option(
+    "--scheduler-state", metavar="WORD", help="The scheduler's word, e.g. TIMEOUT, NODE_FAIL, OOMKilled."
+)
+@click.option(
+    "--kernel-log", multiple=True, metavar="FILE", help="The node's kernel log (dmesg, journalctl -k)."
+)
+@click.option("--since", metavar="TIME", help="Only lines from then on (2031-05-01T10:00:00, or 2h ago).")
+@click.option("--until", metavar="TIME", help="Only lines up to then.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The n-th attempt of an appended log; else the last.",
+)
+@click.option("--context", "context_file", metavar="FILE", help="JSON: what is known beside the log.")
+@click.option("--rules", "rule_files", multiple=True, metavar="FILE", help="Further rule files.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--html", metavar="FILE", help="Write one self-contained page.")
+@click.option("--explain", is_flag=True, help="Show what else was considered.")
+@click.option("--check", is_flag=True, help="Exit 1 when something is wrong.")
+def diagnose(**options: object) -> int:
+    """Say why a run stopped: one log, one log a rank, or a target (docker:NAME, slurm:ID, local:PID, RUN)."""
+    from runward.wiring import diagnose as wired
+
+    question = _question(options)
+    target = " ".join(question.targets)
+    answer = wired.answer(question)
+    for remark in answer.remarks:
+        print(f"runward: {remark}", file=sys.stderr)
+    _show(answer, target, options)
+    return int(bool(options["check"]) and str(answer.diagnosis.verdict.cause) != "none")
+
+
+def _question(options: dict[str, object]) -> "wired.Question":  # type: ignore[name-defined]  # noqa: F821
+    from runward.wiring import diagnose as wired
+
+    def texts(name: str) -> tuple[str, ...]:
+        value = options[name]
+        return tuple(str(item) for item in value) if isinstance(value, tuple) else ()
+
+    attempt = options["attempt"]
+    return wired.Question(
+        targets=texts("targets"),
+        context=wired.said(
+            exit_code=_word(options, "exit_code"),
+            state=_word(options, "scheduler_state"),
+            context_file=_word(options, "context_file"),
+        ),
+        kernel_logs=texts("kernel_log"),
+        attempt=attempt if isinstance(attempt, int) else None,
+        since=wired.instant(_word(options, "since"), "--since"),
+        until=wired.instant(_word(options, "until"), "--until"),
+        rules=texts("rule_files"),
+    )
+
+
+def _word(options: dict[str, object], name: str) -> str | None:
+    value = options[name]
+    return None if value is None else str(value)
+
+
+def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> None:  # type: ignore[name-defined]  # noqa: F821
+    found = answer.diagnosis
+    if options["html"]:
+        from runward.ui import page_diagnosis
+
+        with open(str(options["html"]), "w", encoding="utf-8", errors="replace") as file:
+            file.write(page_diagnosis.page(found, target))
+    if options["as_json"]:
+        body = found.to_json(target)
+        if options["explain"]:
+            body["considered"] = answer.weighed
+        click.echo(json.dumps(body))
+        return
+    from runward.ui import text_diagnosis
+
+    for text in text_diagnosis.lines(found, target):
+        click.echo(text)
+    if options["explain"]:
+        for text in text_diagnosis.considered(answer.weighed):
+            click.echo(text)
