@@ -1,9 +1,10 @@
 """A small real training without dependencies: fits a line by gradient descent, saves, resumes, and can be told to die.
 
 usage: demo_train.py --save DIR [--load CHECKPOINT] [--steps 60] [--save-every 10] [--step-time 0.05]
-                     [--fault kill|partial|raise|hang|early|nan|deaf|segfault --at STEP]
+                     [--fault kill|partial|raise|hang|early|nan|deaf|segfault --at STEP] [--always] [--look]
 
-A fault happens once: it leaves a mark beside the checkpoints, so that a second attempt goes on.
+A fault happens once: it leaves a mark beside the checkpoints, so that a second attempt goes on (`--always`: each time).
+With `--look` the training looks for its newest checkpoint by itself, as many do.
 """
 
 import argparse
@@ -49,9 +50,16 @@ def load(path):
     return step, weights
 
 
+def newest(directory):
+    """The checkpoint with the highest step, whole or not; None when there is none."""
+    names = [name for name in os.listdir(directory) if name.startswith("step_") and name.endswith(".ckpt")]
+    steps = sorted(int(name[len("step_") : -len(".ckpt")]) for name in names)
+    return os.path.join(directory, f"step_{steps[-1]}.ckpt") if steps else None
+
+
 def fault(kind, args, step, weights):
     mark = os.path.join(args.save, ".fault-done")
-    if os.path.exists(mark):
+    if os.path.exists(mark) and not args.always:
         return
     with open(mark, "w") as file:
         file.write(f"{kind} at step {step}\n")
@@ -84,9 +92,12 @@ def main():
     parser.add_argument("--step-time", type=float, default=0.05)
     parser.add_argument("--fault", choices=FAULTS)
     parser.add_argument("--at", type=int, default=25)
+    parser.add_argument("--always", action="store_true")
+    parser.add_argument("--look", action="store_true")
     args = parser.parse_args()
     os.makedirs(args.save, exist_ok=True)
-    first, weights = load(args.load) if args.load else (0, [0.0, 0.0])
+    found = args.load or (newest(args.save) if args.look else None)
+    first, weights = load(found) if found else (0, [0.0, 0.0])
     rng = random.Random(1)
     for step in range(first + 1, args.steps + 1):
         x = rng.uniform(-1, 1)

@@ -137,5 +137,5 @@ class _Hand:
     def _detach(self) -> None:
         self._show.stop()
         waking.silence_terminal(self._log)
-        self._watch.ask(observations.Asked("note", "SIGHUP"))
+        self._watch.driver.feed([observations.Note("terminal", "it is gone (SIGHUP); watching goes on")])
         saying.say("the terminal is gone; watching goes on in the background")

@@ -1,0 +1,187 @@
+"""People and accidents: stop, detach, kill -9 of watchers and keepers, requests to a run."""
+
+import os
+import signal
+
+import pytest
+
+from e2e.conftest import Box, attempts
+from waiting import wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+LONG = 100_000
+
+
+def _die(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_stop_the_training_with_grace(box: Box, signum):
+    process = box.start(*box.usual(), "--", *box.demo(steps=LONG))
+    box.wait_output("step 3/")
+    process.send_signal(signum)
+    box.ended(process, 143)
+    box.nothing_left()
+    status = box.status()
+    assert status["state"] == "stopped"
+    assert status["attempts"][0]["verdict"]["cause"] == "cancelled"
+    assert len(status["attempts"]) == 1
+
+
+def test_a_second_ctrl_c_does_not_wait_for_the_grace(box: Box):
+    process = box.start(
+        *box.usual(), "--grace", "10m", "--", *box.demo("--fault", "deaf", "--at", "1", steps=LONG)
+    )
+    box.wait_output("step 5/")
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: "once more ends it at once" in box.said(), "the first Ctrl-C was heard")
+    process.send_signal(signal.SIGINT)
+    box.ended(process, 137)
+    box.nothing_left()
+    assert box.status()["state"] == "stopped"
+
+
+def test_a_closed_terminal_detaches_and_the_run_goes_on(box: Box):
+    process = box.start(*box.usual(), "--", *box.demo(steps=LONG))
+    box.wait_output("step 3/")
+    process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "terminal" in {event.get("topic") for event in box.events()}, "the journal has it")
+    before = box.output().count("step")
+    wait_until(lambda: box.output().count("step") > before + 10, "the training goes on")
+    assert process.poll() is None
+    assert box.status()["watcher"]["pid"] == process.pid
+    box.cli("stop", "demo")
+    box.ended(process, 143)
+    box.nothing_left()
+
+
+def test_detached_returns_while_the_command_runs_and_stop_waits_for_its_end(box: Box):
+    process = box.start(*box.usual(), "--detach", "--", *box.demo(steps=LONG))
+    box.ended(process, 0)
+    status = box.status()
+    assert status["state"] == "running"
+    assert status["watcher"]["pid"] in box.alive()
+    box.cli("stop", "demo")
+    assert box.status()["state"] == "stopped"
+    box.nothing_left()
+
+
+def test_a_killed_watcher_is_said_and_the_next_one_goes_on_with_the_run(box: Box):
+    process = box.start(*box.usual(), "--", *box.demo("--fault", "kill", "--at", "150", steps=200))
+    box.wait_output("step 3/")
+    process.kill()
+    process.wait()
+    status = box.status()
+    assert status["watcher"] is None
+    assert status["state"] == "running"
+    box.cli("watch", "--detach")
+    assert box.status()["watcher"] is not None
+    box.wait_state("succeeded")
+    box.nothing_left()
+    assert attempts(box.status()) == [("killed", "restart", None), ("none", None, 140)]
+
+
+def test_a_death_while_nobody_watches_is_judged_by_the_next_watcher(box: Box):
+    process = box.start(*box.usual(), "--", *box.demo("--fault", "kill", steps=60, step_time=0.05))
+    box.wait_output("step 3/")
+    process.kill()
+    process.wait()
+    wait_until(lambda: len(box.alive()) == 0, "the training is dead")
+    box.cli("watch")
+    status = box.status()
+    assert status["state"] == "succeeded"
+    assert attempts(status) == [("killed", "restart", None), ("none", None, 20)]
+    assert status["attempts"][0]["exit"]["signum"] == 9
+
+
+def test_a_killed_keeper_does_not_end_the_training(box: Box):
+    process = box.start(*box.usual(), "--", *box.demo(steps=150))
+    box.wait_output("step 3/")
+    _die(box.keeper())
+    box.ended(process, 0)
+    box.nothing_left()
+    status = box.status()
+    assert status["state"] == "succeeded"
+    assert len(status["attempts"]) == 1
+    assert status["attempts"][0]["exit"] == {
+        "code": 0,
+        "signum": None,
+        "seen": True,
+    }  # it fell to the watcher
+
+
+def test_watcher_and_keeper_killed_the_training_is_found_again_and_its_exit_was_not_seen(box: Box):
+    process = box.start(*box.usual(), "--", *box.demo(steps=150))
+    box.wait_output("step 3/")
+    keeper = box.keeper()
+    process.kill()
+    _die(keeper)
+    process.wait()
+    box.cli("watch", "--detach")
+    box.wait_state("succeeded")
+    box.nothing_left()
+    status = box.status()
+    assert len(status["attempts"]) == 1
+    assert status["attempts"][0]["exit"]["code"] in {0, None}
+    assert status["attempts"][0]["last_step"] == 150
+
+
+def test_a_held_run_goes_on_when_a_person_says_so(box: Box):
+    box.train("--policy", "conservative", command=box.demo("--fault", "raise"), rc=1)
+    assert box.status()["state"] == "held"
+    box.cli("restart", "demo")
+    box.wait_state("succeeded")
+    box.nothing_left()
+    status = box.status()
+    assert attempts(status) == [("exception", "restart", None), ("none", None, 20)]
+    assert status["attempts"][0]["decision"]["reason"].startswith("asked for by")
+    assert [one["action"] for one in box.events() if one["kind"] == "decided"] == ["hold", "restart"]
+
+
+def test_a_paused_run_decides_nothing_until_it_is_unpaused(box: Box):
+    process = box.start(
+        *box.usual(), "--", *box.demo("--fault", "kill", "--at", "60", steps=80, step_time=0.05)
+    )
+    box.wait_output("step 3/")
+    box.cli("pause", "demo")
+    assert box.status()["paused"] is True
+    wait_until(
+        lambda: box.page()["attempts"] and box.page()["attempts"][0]["ended_at"], "the training is dead"
+    )
+    assert len(box.status()["attempts"]) == 1
+    assert box.status()["attempts"][0]["decision"] is None
+    box.cli("unpause", "demo")
+    box.ended(process, 0)
+    assert attempts(box.status()) == [("killed", "restart", None), ("none", None, 50)]
+
+
+def test_a_request_to_a_run_without_a_watcher_starts_one(box: Box):
+    process = box.start(*box.usual(), "--grace", "5s", "--", *box.demo(steps=LONG))
+    box.wait_output("step 3/")
+    process.kill()
+    process.wait()
+    box.cli("stop", "demo")
+    assert box.status()["state"] == "stopped"
+    box.nothing_left()
+
+
+def test_two_watchers_at_once_are_one_watcher(box: Box):
+    process = box.start(*box.usual(), "--", *box.demo("--fault", "kill", steps=60, step_time=0.05))
+    box.wait_output("step 3/")
+    second = box.cli("watch")
+    assert "no run without a watcher" in second.stderr
+    box.ended(process, 0)
+    assert len(box.status()["attempts"]) == 2
+
+
+def test_a_watcher_that_was_suspended_goes_on_and_says_so(box: Box):
+    process = box.start(*box.usual(), "--stall-after", "4s", "--", *box.demo(steps=700))
+    box.wait_output("step 3/")
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: "step 400/" in box.output(), "the training goes on meanwhile")
+    process.send_signal(signal.SIGCONT)
+    box.ended(process, 0)
+    status = box.status()
+    assert status["state"] == "succeeded"
+    assert len(status["attempts"]) == 1
