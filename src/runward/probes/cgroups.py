@@ -26,6 +26,26 @@ class Cgroups:
         text = _read(os.path.join(folder, "cgroup.procs")) if folder else None
         return len(text.split()) if text is not None else None
 
+    def use(self, container: str) -> tuple[int | None, int | None]:
+        """CPU nanoseconds since the container's start, and bytes of memory without the cache that can go at once."""
+        folder = self._folder(container, 0)
+        if folder is None:
+            return None, None
+        v1 = os.path.join(self.root, "memory") in folder
+        used = _number(_read(os.path.join(folder, "memory.usage_in_bytes" if v1 else "memory.current")))
+        cache = _row(
+            _read(os.path.join(folder, "memory.stat")), "total_inactive_file" if v1 else "inactive_file"
+        )
+        memory = None if used is None else max(0, used - (cache or 0))
+        if not v1:
+            spent = _row(_read(os.path.join(folder, "cpu.stat")), "usage_usec")
+            return (None if spent is None else spent * 1000), memory
+        for name in ("cpuacct", "cpu,cpuacct"):
+            spent = _number(_read(os.path.join(folder.replace("/memory/", f"/{name}/", 1), "cpuacct.usage")))
+            if spent is not None:
+                return spent, memory
+        return None, memory
+
     def whole_host_kills(self) -> int | None:
         """Kills for memory on this machine since it was booted, of whatever cgroup."""
         for line in (_read(os.path.join(self.proc, "vmstat")) or "").splitlines():
@@ -83,3 +103,15 @@ def _read(path: str) -> str | None:
             return file.read(1 << 16).decode("utf-8", "replace")
     except OSError:
         return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.strip().isdigit() else None
+
+
+def _row(text: str | None, word: str) -> int | None:
+    for line in (text or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == word:
+            return _number(value)
+    return None
