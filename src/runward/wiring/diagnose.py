@@ -20,6 +20,8 @@ class Sources:
 
     logs: tuple[app.Log, ...]
     context: contexts.Context = field(default_factory=contexts.Context)
+    one_attempt: bool = False
+    """Whether these are the logs of the wanted attempt alone."""
 
 
 _MAX_CONTEXT = 1 << 20
@@ -83,7 +85,8 @@ def answer(question: Question) -> Answer:
     from runward.core import diagnosis
 
     opened: list[reading.LogFile] = []
-    sources = resolve(question.targets, opened)
+    sources = resolve(question.targets, opened, question.attempt)
+    attempt = None if sources.one_attempt else question.attempt
     ctx = merged(sources.context, question.context)
     kernel = [open_log(path, opened, several=False) for path in question.kernel_logs]
     window = app.Window(question.since, question.until)
@@ -91,8 +94,8 @@ def answer(question: Question) -> Answer:
     book = app.book_of(made, [*sources.logs, *kernel], ctx, window)
     remarks = tuple(f"{file.path}: {note}" for file in opened for note in file.notes)
     remarks += tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
-    found = _numbered(diagnosis.diagnose(book, ctx, question.attempt), opened)
-    return Answer(found, diagnosis.weighed(book, ctx, question.attempt), remarks)
+    found = _numbered(diagnosis.diagnose(book, ctx, attempt), opened)
+    return Answer(found, diagnosis.weighed(book, ctx, attempt), remarks)
 
 
 def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> failures.Diagnosis:
@@ -113,14 +116,16 @@ def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> f
     return replace(found, evidence=counted[0], counter_evidence=counted[1], echoes=counted[2])
 
 
-def resolve(targets: Sequence[str], opened: list[reading.LogFile]) -> Sources:
+def resolve(targets: Sequence[str], opened: list[reading.LogFile], attempt: int | None = None) -> Sources:
     """The logs of files and globs (added to `opened`), or what the scheme of a single target offers."""
     if len(targets) == 1 and not os.path.exists(targets[0]):
         scheme, _, rest = targets[0].partition(":")
         if rest and scheme in _RESOLVERS:
             return _delegate(scheme, rest)
         if not rest and not glob.has_magic(targets[0]) and _known("run"):
-            return _delegate("run", targets[0])
+            from runward.wiring import runs
+
+            return runs.diagnosable(targets[0], attempt)
     paths = [path for target in targets for path in _paths(target.removeprefix("file:"))]
     several = len(paths) > 1
     return Sources(tuple(open_log(path, opened, several=several) for path in paths))

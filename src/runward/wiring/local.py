@@ -1,0 +1,31 @@
+"""A process of this machine as something to diagnose while it lives."""
+
+from runward.core import context, errors, job
+from runward.probes import processes
+from runward.wiring import attached
+from runward.wiring.diagnose import Sources, open_log
+
+
+def diagnosable(pid: str) -> Sources:
+    """The files that a process writes to, and that it lives. Raises NotFound, UsageError."""
+    if not pid.isdigit():
+        raise errors.UsageError(errors.Problem(f"{pid!r} is no pid", "local:", next_step="Write local:PID."))
+    stranger = processes.Stranger(int(pid))
+    try:
+        status = stranger.status()
+    finally:
+        stranger.close()
+    _, _, _, outputs = attached.describe_process(int(pid))
+    if not outputs:
+        raise errors.NotFound(
+            errors.Problem(
+                f"process {pid} lives, and its output goes to no file that can be read",
+                next_step="Name its log: runward diagnose LOG.",
+            )
+        )
+    logs = tuple(open_log(path, [], several=False) for path in outputs)
+    return Sources(logs, context.Context(running=not status.state.final, exit=_exit(status)))
+
+
+def _exit(status: job.JobStatus) -> job.ExitStatus | None:
+    return status.exit if status.state.final else None

@@ -1,0 +1,70 @@
+"""A run's attempt as something to diagnose: its output, and what its keeper and the journal know."""
+
+from collections.abc import Iterator
+
+from runward import ports
+from runward.app import diagnose as app
+from runward.core import context, errors, job, run, signals
+from runward.wiring import looking
+from runward.wiring import watching as assembly
+from runward.wiring.diagnose import Sources
+from runward.wiring.place import Place
+
+_CHUNK = 1 << 20
+_BY_US = {"stop": "user"}
+
+
+def diagnosable(name: str, attempt: int | None = None) -> Sources:
+    """Logs and context of an attempt of a run, the last one when no number is given. Raises NotFound."""
+    store = looking.open_store()
+    try:
+        state = looking.state_of(store, looking.find(store, name))
+    finally:
+        store.close()
+    chosen = _attempt(state, name, attempt)
+    asked = assembly.options_of(name)
+    if asked is None or chosen.handle is None:
+        raise errors.NotFound(f"the output of attempt {chosen.n} of {name!r} is not on this machine")
+    place = assembly.place_for(asked, acts=False)
+    logs = tuple(
+        app.Log(signals.Source(stream.name, stream.rank), _chunks(stream))
+        for stream in place.backend.logs(chosen.handle)
+    )
+    status = place.backend.poll([chosen.handle])[chosen.handle]
+    return Sources(logs, _context(chosen, chosen.handle, status, place))
+
+
+def _attempt(state: run.RunState, name: str, n: int | None) -> run.Attempt:
+    count = len(state.attempts)
+    if count == 0:
+        raise errors.NotFound(
+            errors.Problem(f"run {name!r} has no attempt yet", next_step="See runward status.")
+        )
+    if n is not None and not 1 <= n <= count:
+        raise errors.NotFound(errors.Problem(f"run {name!r} has attempts 1 to {count}, not {n}", "--attempt"))
+    return state.attempts[(n or count) - 1]
+
+
+def _chunks(stream: ports.LogStream) -> Iterator[ports.Chunk]:
+    while chunks := stream.read_new(_CHUNK):
+        yield from chunks
+
+
+def _context(
+    attempt: run.Attempt, handle: str, status: job.JobStatus | job.Unseen, place: Place
+) -> context.Context:
+    ending = attempt.ending
+    by_us = _BY_US.get(ending.why, ending.why) if ending is not None else ""
+    if attempt.live or isinstance(status, job.Unseen):
+        return context.Context(
+            exit=attempt.exit, running=attempt.live, stopped_by_us=by_us, total_steps=attempt.total
+        )
+    return context.Context(
+        exit=attempt.exit,
+        running=False,
+        witnesses=(*status.witnesses, *place.witnesses(handle, status)),
+        texts=place.texts(handle, status),
+        stopped_by_us=by_us,
+        total_steps=attempt.total,
+        node=status.node,
+    )
