@@ -1,5 +1,6 @@
 """Tell a person by a command of theirs: the notice as JSON on its standard input, ten seconds at most."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -56,12 +57,14 @@ class CommandNotifier:
         except OSError as error:
             gone = isinstance(error, (FileNotFoundError, PermissionError))
             raise ports.DeliveryFailed(f"{self.name}: {error.strerror}", permanent=gone) from None
+        _running.add(child)
         try:
             child.communicate(body, timeout=self.deadline_s)
         except subprocess.TimeoutExpired:
             raise ports.DeliveryFailed(f"{self.name} took more than {self.deadline_s:.0f} s") from None
         finally:
             _end(child)
+            _running.discard(child)
         return child.returncode
 
 
@@ -89,3 +92,14 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             if child.stdin is not None:
                 child.stdin.close()
         child.wait()
+
+
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+@atexit.register
+def _end_running() -> None:
+    """A watcher that leaves before a slow command's time is over does not leave the command behind."""
+    for child in tuple(_running):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)

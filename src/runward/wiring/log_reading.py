@@ -1,6 +1,7 @@
 """The output of attempts for `runward logs`: filtered by rank and pattern, followed while it grows."""
 
 import collections
+import os
 import re
 import sys
 import time
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 from runward import ports
 from runward.core import errors, prefixes, run
-from runward.wiring import looking, processes
+from runward.wiring import looking, places, processes
 from runward.wiring import watching as assembly
 
 _CHUNK = 1 << 20
@@ -119,7 +120,8 @@ def _attempt(wanted: Wanted) -> tuple[str, Callable[[], bool]]:
                 f"run {wanted.run!r} has attempts 1 to {len(state.attempts)}, not {n}", "--attempt"
             )
         )
-    handle = state.attempts[n - 1].handle or ""
+    own = places.attempt_dir(row.name, n)  # a run that gave up its name was moved with it
+    handle = own if os.path.isdir(own) else state.attempts[n - 1].handle or ""
 
     def over() -> bool:
         fresh: run.RunState = looking.state_of(store, row)

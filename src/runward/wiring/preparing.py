@@ -64,6 +64,7 @@ def prepare(
         gpu_idle=given["gpu_idle"],
         settings=settings,
     )
+    problems.extend(_log_dir_problems(asked.log_dir))
     problems.extend(_policy_and_resume_problems(asked))
     if problems:
         raise errors.UsageError(*problems)
@@ -134,6 +135,20 @@ def _command_problems(command: tuple[str, ...], cwd: str, env: Mapping[str, str]
         raise _NotFound(
             errors.Problem(f"command not found: {word}", nearest=close, next_step="It is looked for in PATH.")
         )
+    return []
+
+
+def _log_dir_problems(path: str | None) -> list[errors.Problem]:
+    """Whether the output can go there; what does not exist yet is made at the start."""
+    if path is None:
+        return []
+    there = path
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    if not os.path.isdir(there):
+        return [errors.Problem(f"{there} is no directory: no log can be written below it", "--log-dir")]
+    if not os.access(there, os.W_OK | os.X_OK):
+        return [errors.Problem(f"no right to write logs in {there}", "--log-dir")]
     return []
 
 

@@ -121,7 +121,8 @@ def shared(store: sqlite.SqliteStore, engine: diagnose.Engine | None = None) -> 
 def options_of(name: str) -> options.RunOptions | None:
     """What was asked of a run; None where the record is gone."""
     body = folders.read(places.run_dir(name), folders.OPTIONS)
-    return options.from_json(body) if body is not None else None
+    # under the name that it has now: an older run gave its first one to a newer run
+    return replace(options.from_json(body), name=name) if body is not None else None
 
 
 def bound(asked: options.RunOptions) -> binding.Bound:

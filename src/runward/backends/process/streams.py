@@ -33,6 +33,8 @@ class Output:
             raise ports.ContactLost(f"{self._path}: {error.strerror}") from error
         try:
             return self._read(fd, budget)
+        except OSError as error:
+            raise ports.ContactLost(f"{self._path}: {error.strerror}") from error
         finally:
             os.close(fd)
 
