@@ -10,11 +10,11 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from typing import Any
 
 import platformdirs
 
+import runward
 from runward.core import errors, rules
 
 FORMAT = 1
@@ -33,9 +33,9 @@ class Source:
 
 def shipped() -> list[Source]:
     """The families that come with Runward, by name."""
-    folder = resources.files("runward") / "rulesets"
-    found = [item for item in folder.iterdir() if item.name.endswith(".yaml")]
-    return [Source(item.name, item.read_bytes()) for item in sorted(found, key=lambda item: item.name)]
+    folder = os.path.join(os.path.dirname(runward.__file__), "rulesets")
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".yaml"))
+    return [Source(name, _read(os.path.join(folder, name))) for name in names]
 
 
 def user_folder() -> str:

@@ -100,8 +100,10 @@ def _inner_restarts(book: casebook.Casebook) -> int:
 
 
 def _at_start(book: casebook.Casebook) -> bool:
-    numbers = [entry.signal.fields["seq"] for entry in book.with_field("seq")]
-    return bool(numbers) and all(n.isdigit() and len(n) < 12 and int(n) <= _EARLY_SEQ for n in numbers)
+    """Whether all time-outs are of a barrier (one element) among the first collectives."""
+    fields = [entry.signal.fields for entry in book.with_field("seq")]
+    early = [f["seq"].isdigit() and len(f["seq"]) < 12 and int(f["seq"]) <= _EARLY_SEQ for f in fields]
+    return bool(fields) and all(early) and all(f.get("numel") == "1" for f in fields)
 
 
 def notes(verdict: failures.Verdict, ctx: context.Context) -> list[str]:

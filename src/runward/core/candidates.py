@@ -90,7 +90,11 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
 
 
 def _tracebacks(book: casebook.Casebook) -> dict[tuple[str | None, int | None], tracebacks.Traceback]:
-    return {(one.file, one.offset): one for one in (*book.first_tracebacks, *book.tracebacks)}
+    found = {}
+    for one in (*book.first_tracebacks, *book.tracebacks):
+        calm = one.start is not None and (one.file, one.start) in book.calm
+        found[(one.file, one.offset)] = replace(one, quoted=one.quoted or calm)
+    return found
 
 
 def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
@@ -169,7 +173,7 @@ def _unknown_classes(
     """Tracebacks whose exception no rule knows."""
     known = {(c.file, c.entry.signal.offset) for c in found if c.entry}
     for place, one in by_place.items():
-        if place in known or one.ignored:
+        if place in known or one.ignored or place in book.calm:
             continue
         fields = {"exc": one.name, "message": one.message}
         signal = signals.Signal(

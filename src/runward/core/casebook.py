@@ -16,6 +16,7 @@ FIRST, LAST = 4, 6
 MAX_KEYS = 4096
 MAX_TRACEBACKS = 96
 MAX_FILES = 4096
+MAX_CALM = 1024
 ADVANCES = 64
 HEAD, TAIL = 64 << 10, 64 << 10
 _POSITIONS = (signals.Role.ROOT, signals.Role.ECHO)
@@ -112,6 +113,8 @@ class Casebook:
         self.edges: dict[str | None, Edges] = {}
         self.ranks: set[int] = set()
         self.nodes: set[str] = set()
+        self.calm: dict[tuple[str | None, int], None] = {}
+        """Places of the last lines that a benign rule explains."""
         self.order = 0
         self._line: tuple[str | None, int | None] | None = None
         self._pending: list[signals.Signal] = []
@@ -148,6 +151,10 @@ class Casebook:
         """Judge the pending line: done at the next line, and by `diagnosis` at the end."""
         pending, self._pending, self._line = self._pending, [], None
         benign = any(signal.role is signals.Role.BENIGN for signal in pending)
+        if benign and pending[0].offset is not None:
+            self.calm[(pending[0].file, pending[0].offset)] = None
+            if len(self.calm) > MAX_CALM:
+                del self.calm[next(iter(self.calm))]
         for signal in pending:
             if not (benign and signal.role in _POSITIONS):
                 self._keep(signal)

@@ -21,6 +21,8 @@ class Suspects:
     entries: tuple[casebook.Entry, ...] = ()
 
 
+_TEARDOWN = 8
+"""Up to this weight a line only says that a rank was ended by its launcher."""
 _RANKS = re.compile(r"\d{1,6}")
 
 
@@ -82,7 +84,7 @@ def _silent(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
 ) -> Suspects | None:
     """The few ranks that say nothing while all others complain of the time-out."""
-    complaining = {c.rank for c in found if c.rank is not None and c.weight >= candidates.SYMPTOM}
+    complaining = {c.rank for c in found if c.rank is not None and c.weight > _TEARDOWN}
     known = set(book.ranks)
     if ctx.world_size and ctx.world_size <= 65536:
         known |= set(range(ctx.world_size))

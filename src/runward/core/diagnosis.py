@@ -162,7 +162,8 @@ def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
         return chosen.rank
     if chosen.entry and chosen.entry.signal.local_rank is not None and len(book.nodes) <= 1:
         return chosen.entry.signal.local_rank
-    return evidences.launcher_rank(finding.found)
+    same = {c.rank for c in finding.found if c.cause is chosen.cause and c.rank is not None}
+    return same.pop() if len(same) == 1 else evidences.launcher_rank(finding.found)
 
 
 def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:

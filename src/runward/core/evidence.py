@@ -1,11 +1,19 @@
 """The lines that prove a verdict, those that only echo it, and those that look bad but were survived."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from runward.core import candidates, casebook, collectives, durations, failures, redact, signals
 
 _C = failures.Cause
 _KEEP = 6
+_RELATED = {
+    _C.HOST_OOM: (_C.HOST_OOM, _C.KILLED),
+    _C.GPU_HARDWARE: (_C.GPU_HARDWARE, _C.CUDA_ERROR),
+    _C.HANG: (_C.HANG, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT),
+    _C.SHM: (_C.SHM, _C.DATALOADER),
+}
+"""Causes whose lines speak for another one."""
 
 
 def of_signal(signal: signals.Signal, source: str = "log") -> failures.Evidence:
@@ -45,9 +53,9 @@ def supporting(
     lines = [of_signal(entry.signal) for entry in suspects.entries] if suspects else []
     if chosen.entry is not None or chosen.cause not in (_C.NONE, _C.UNKNOWN):
         lines.append(of_candidate(chosen))
-    same = [c for c in found if c.cause is chosen.cause and c is not chosen]
+    same = [c for c in found if c.cause in _RELATED.get(chosen.cause, (chosen.cause,)) and c is not chosen]
     same.sort(key=lambda c: (c.rank == chosen.rank, c.weight), reverse=True)
-    lines += [of_candidate(c) for c in same[:_KEEP]]
+    lines += [of_candidate(c) for c in _few_of_each_rule(same)[:_KEEP]]
     lines += [of_candidate(c) for c in found if c.source != "log" and c.cause is chosen.cause][:2]
     if chosen.cause in (_C.NONE, _C.UNKNOWN, _C.HANG, _C.KILLED, _C.DATALOADER):
         lines += _standing(book)
@@ -56,12 +64,35 @@ def supporting(
     return list(_once(lines))
 
 
+def _few_of_each_rule(same: list[candidates.Candidate]) -> list[candidates.Candidate]:
+    seen: Counter[str] = Counter()
+    kept = []
+    for candidate in same:
+        seen[candidate.rule] += 1
+        if seen[candidate.rule] <= 2:
+            kept.append(candidate)
+    return kept
+
+
+def last_words(book: casebook.Casebook) -> list[failures.Evidence]:
+    """The last lines of each of the first few sources, as they stand."""
+    found = []
+    for name, edges in list(book.edges.items())[:4]:
+        rows = [row for row in edges.tail[-4096:].replace(b"\r", b"\n").split(b"\n") if row.strip()]
+        for row in rows[-2:]:
+            offset = edges.size - len(edges.tail) + edges.tail.rfind(row)
+            text = redact.text(row[:1000].decode("utf-8", "replace").rstrip())
+            found.append(failures.Evidence(text, file=name, offset=offset, rule="last_words"))
+    return found
+
+
 def _standing(book: casebook.Casebook) -> list[failures.Evidence]:
     """How far it came: the end mark and the last progress line; benign lines that look bad."""
     marks = book.entries(signals.Role.END_MARK)[-2:] + book.entries(signals.Role.PROGRESS)[-1:]
     phases = book.entries(signals.Role.PHASE)[-1:]
     calm = book.entries(signals.Role.BENIGN)
-    return [of_signal(entry.signal) for entry in (*marks, *phases, *calm[:2], *calm[-1:])]
+    noted = book.with_field("xid")[:2]
+    return [of_signal(e.signal) for e in (*marks, *phases, *calm[:2], *calm[-1:], *noted)] + last_words(book)
 
 
 def survived(dropped: list[candidates.Candidate], cause: failures.Cause) -> list[failures.Evidence]:

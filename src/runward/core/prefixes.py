@@ -38,51 +38,73 @@ class Prefix:
 
 _CLOCK = r"(?P<h>\d{1,2}):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
 _ISO = r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK + r"(?P<z>Z|[+-]\d\d:?\d\d)?"
+_DAYS = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _SYSLOG_HOST = r"(?: (?P<node>[\w.-]+) (?=[\w.-]+(?:\[\d+\])?:))?"
 _LEVELS = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|EXCEPTION)"
+_DIGIT, _WORD = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 _SPEAKERS = [
-    r"\[(?:rank|default|Rank|RANK)[ :=]*(?P<rank>\d{1,6})\]:?",
-    r"\[(?:rank|Rank|RANK)[ :=]*(?P<rank>\d{1,6})(?:/\d+|[ ,|][^\]]{0,60})\]:?",
-    r"(?:rank|Rank|RANK)[ =:_]?(?P<rank>\d{1,6})(?: *[:|\]]| -(?= ))",
-    r"(?P<rank>\d{1,6}): (?!\d)",
-    r"\[\d+,(?P<rank>\d{1,6})\](?:<std(?:err|out)>)?:",
-    r"task(?P<rank>\d{1,6})(?:: | (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?)",
-    r"\((?P<who>[A-Za-z_][\w.:<>\[\] -]{0,80}? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:-]+))?\)(?: \|)?",
-    r"\((?:raylet|autoscaler[^)]*|gcs_server)(?:[^)]{0,60}ip=(?P<node>[\w.:-]+))?\)",
-    r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\]",
-    r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d{1,6})\]",
-    r"(?P<node>[A-Za-z][\w.-]*)\[(?P<rank>\d{1,6})\]:",
-    r"(?P<node>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<local>\d{1,3})\]",
-    r"(?:worker|trainer)[-_ ]?(?P<rank>\d{1,6})(?:: | \| )",
-    r"(?P<node>host\d{1,5}|node[-_]?\d{1,5}): ",
+    ("[", r"\[(?:rank|default|Rank|RANK)[ :=]*(?P<rank>\d{1,6})\]:?"),
+    ("[", r"\[(?:rank|Rank|RANK)[ :=]*(?P<rank>\d{1,6})(?:/\d+|[ ,|][^\]]{0,60})\]:?"),
+    ("rR", r"(?:rank|Rank|RANK)[ =:_]?(?P<rank>\d{1,6})(?: *[:|\]]| -(?= ))"),
+    (_DIGIT, r"(?P<rank>\d{1,6}): (?!\d)"),
+    ("[", r"\[\d+,(?P<rank>\d{1,6})\](?:<std(?:err|out)>)?:"),
+    ("t", r"task(?P<rank>\d{1,6})(?:: | (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?)"),
+    (
+        "(",
+        r"\((?P<who>[A-Za-z_][\w.:<>\[\] -]{0,80}? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:-]+))?\)(?: \|)?",
+    ),
+    ("(", r"\((?:raylet|autoscaler[^)]*|gcs_server)(?:[^)]{0,60}ip=(?P<node>[\w.:-]+))?\)"),
+    ("[", r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\]"),
+    ("[", r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d{1,6})\]"),
+    (_WORD, r"(?P<node>[A-Za-z][\w.-]*)\[(?P<rank>\d{1,6})\]:"),
+    (_WORD + _DIGIT, r"(?P<node>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<local>\d{1,3})\]"),
+    ("wt", r"(?:worker|trainer)[-_ ]?(?P<rank>\d{1,6})(?:: | \| )"),
+    ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5}): "),
 ]
 _TIMES = [
-    rf"\[?{_ISO}\]?(?: UTC)?",
-    rf"\[(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{{4}}) {_CLOCK}(?: [\w.]+)?(?: (?P<lvl>{_LEVELS}))?\]:?",
-    rf"\[(?P<mo>\d\d)/(?P<d>\d\d) {_CLOCK}[^\]]{{0,60}}\]:?",
-    rf"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* (?P<mon>[A-Z][a-z][a-z]) +(?P<d>\d{{1,2}}) {_CLOCK} (?P<y>\d{{4}})\]?",
-    rf"\[?(?P<mon>[A-Z][a-z][a-z]) +(?P<d>\d{{1,2}}) (?:(?P<y>\d{{4}}) )?{_CLOCK}\]?{_SYSLOG_HOST}",
-    rf"\[?(?P<lv>[IWEFCD])(?P<md>\d{{3,4}}) {_CLOCK} +(?:\d+ +)?[\w./<>+-]+:\d+\](?: \[[\w/]+\])?",
-    rf"(?P<mo>\d\d)[-/](?P<d>\d\d) {_CLOCK}",
-    rf"\[?{_CLOCK}\]?(?= )",
-    r"\[ *(?:\+)?(?P<up>\d{1,9}\.\d{3,6})\]",
-    r"kern +:\w+ +: (?=\d{4})",
+    ("[" + _DIGIT, rf"\[?{_ISO}\]?(?: UTC)?"),
+    ("[", rf"\[(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{{4}}) {_CLOCK}(?: [\w.]+)?(?: (?P<lvl>{_LEVELS}))?\]:?"),
+    ("[", rf"\[(?P<mo>\d\d)/(?P<d>\d\d) {_CLOCK}[^\]]{{0,60}}\]:?"),
+    (
+        "[MTWFS",
+        rf"\[?{_DAYS}[a-z]* (?P<mon>[A-Z][a-z]{{2}}) +(?P<d>\d{{1,2}}) {_CLOCK} (?P<y>\d{{4}})\]?",
+    ),
+    (
+        "[JFMASOND",
+        rf"\[?(?P<mon>[A-Z][a-z]{{2}}) +(?P<d>\d{{1,2}}) (?:(?P<y>\d{{4}}) )?{_CLOCK}\]?{_SYSLOG_HOST}",
+    ),
+    (
+        "[IWEFCD",
+        rf"\[?(?P<lv>[IWEFCD])(?P<md>\d{{3,4}}) {_CLOCK} +(?:\d+ +)?[\w./<>+-]+:\d+\](?: \[[\w/]+\])?",
+    ),
+    (_DIGIT, rf"(?P<mo>\d\d)[-/](?P<d>\d\d) {_CLOCK}"),
+    ("[" + _DIGIT, rf"\[?{_CLOCK}\]?(?= )"),
+    ("[", r"\[ *(?:\+)?(?P<up>\d{1,9}\.\d{3,6})\]"),
+    ("k", r"kern +:\w+ +: (?=\d{4})"),
 ]
 _NOISE = [
-    rf"[-|:]? ?\[?(?P<lvl>{_LEVELS})\]?(?: +\[[\w./<>-]+:\d+(?::\w+)?\]| *[:|-](?= )|:(?=\S)| +(?=\S))",
-    r"\[(?P<lv>[EWIF]) (?:\S+ )?[\w./]+:\d+\]",
-    r"\[PG (?:ID )?[^\]]{0,80}? Rank (?P<rank>\d{1,6})\]",
-    r"\[[\w./-]+\.(?:py|cc|cpp|cu|h):\d+(?::\w+)?\]",
-    r"[\w.]+:\w*:\d+ ?[-|\]](?= )",
-    r"[-|](?= ) ?",
-    r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)|\|)",
-    r"kernel: ?",
-    r"slurmstepd: error: (?=\S*Error)",
+    (
+        "-|:[TDINWECF",
+        rf"[-|:]? ?\[?(?P<lvl>{_LEVELS})\]?(?: +\[[\w./<>-]+:\d+(?::\w+)?\]| *[:|-](?= )|:(?=\S)| +(?=\S))",
+    ),
+    ("[", r"\[(?P<lv>[EWIF]) (?:\S+ )?[\w./]+:\d+\]"),
+    ("[", r"\[PG (?:ID )?[^\]]{0,80}? Rank (?P<rank>\d{1,6})\]"),
+    ("[", r"\[[\w./-]+\.(?:py|cc|cpp|cu|h):\d+(?::\w+)?\]"),
+    (_WORD + _DIGIT, r"[\w.]+:\w*:\d+ ?[-|\]](?= )"),
+    ("-|", r"[-|](?= ) ?"),
+    (_WORD, r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)|\|)"),
+    ("k", r"kernel: ?"),
+    ("s", r"slurmstepd: error: (?=\S*Error)"),
 ]
 _SKIP = re.compile(r"[ \t]*")
-_PARTS = [re.compile(pattern) for pattern in (*_SPEAKERS, *_TIMES, *_NOISE)]
+_PARTS = [*_SPEAKERS, *_TIMES, *_NOISE]
+"""First characters of each prefix, and its pattern; compiled when such a character first stands there."""
+_READY: dict[int, re.Pattern[str]] = {}
+_BY_CHAR: dict[str, list[int]] = {}
+for _index, (_firsts, _) in enumerate(_PARTS):
+    for _char in _firsts:
+        _BY_CHAR.setdefault(_char, []).append(_index)
 _SPEAKING = len(_SPEAKERS)
-_FRONT = re.compile(r"[ \t]*(?:[\[(\d]|[A-Za-z][A-Za-z\d_.-]*[ :\[|=/]|[-|])")
 _GLOG_LEVEL = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CRITICAL", "D": "DEBUG"}
 
 
@@ -94,7 +116,7 @@ def split(line: str, year: int | None = None) -> Prefix:
     for _ in range(8):
         start = _SKIP.match(head, place)
         at = start.end() if start else place
-        step = found.take(head, at) if _FRONT.match(head, at) else None
+        step = found.take(head, at)
         if step is None or step <= at:
             break
         place = step
@@ -119,7 +141,10 @@ class _Found:
 
     def take(self, head: str, at: int) -> int | None:
         """Where the prefix that begins at `at` ends, or None when there is none."""
-        for index, pattern in enumerate(_PARTS):
+        for index in _BY_CHAR.get(head[at : at + 1], ()):
+            pattern = _READY.get(index)
+            if pattern is None:
+                pattern = _READY[index] = re.compile(_PARTS[index][1])
             match = pattern.match(head, at)
             if match is None or match.end() == at:
                 continue

@@ -63,6 +63,10 @@ def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidat
     if slow is not None:
         return _made(_C.DATALOADER, _A.CHANGE, "nearly all of the step time is spent waiting for data", slow)
     hung = "hang" in ctx.extra.get("process", "").lower()
+    wrong_net = book.of_rule("nccl_socket_transport")
+    if wrong_net and not book.progress and (hung or _silent(book, ctx)):
+        text = "it hangs, and NCCL uses a network interface that other hosts cannot reach"
+        return _made(_C.HANG, _A.CHANGE, text, wrong_net[0])
     if hung or _silent(book, ctx):
         return _made(_C.HANG, _A.RESTART, _hang_text(ctx), _last_progress(book))
     return _made(_C.NONE, _A.NONE, "it is alive and nothing in the log speaks of a failure")

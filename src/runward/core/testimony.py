@@ -23,7 +23,15 @@ _FACTS: dict[str, tuple[failures.Cause, failures.Action, int, str]] = {
     "disk_full": (_C.DISK_FULL, _A.HOLD, 75, "the disk is full"),
 }
 _ENDS = candidates.ENDS
-_STATE_WEIGHT = {_C.HOST_OOM: 95, _C.UNSCHEDULABLE: 40, _C.PREEMPTED: 90, _C.UNKNOWN: 12}
+_STATE_WEIGHT = {
+    _C.HOST_OOM: 95,
+    _C.UNSCHEDULABLE: 40,
+    _C.PREEMPTED: 90,
+    _C.UNKNOWN: 12,
+    _C.IMAGE_ERROR: 64,
+    _C.CONTAINER_ERROR: 64,
+}
+"""Lower where the text of the event says more than its word."""
 
 
 def gather(ctx: context.Context) -> list[candidates.Candidate]:
@@ -32,6 +40,8 @@ def gather(ctx: context.Context) -> list[candidates.Candidate]:
     for status, source in [(ctx.exit, "exit"), *((child, "launcher") for child in ctx.children)]:
         candidate = _status(status, source) if status else None
         found += [candidate] if candidate else []
+    if len(ctx.children) and ctx.exit is not None and ctx.exit.signum == 15:
+        return [c for c in found if c.source != "exit"]  # a SIGTERM after a rank's own end is teardown
     return found
 
 

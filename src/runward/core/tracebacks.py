@@ -14,6 +14,11 @@ MAX_OPEN, MAX_LINES = 64, 200
 _FRAME = re.compile(r'File "(?P<path>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<where>\S{1,100}))?')
 _EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$")
 _BAR = re.compile(r"\d+%\||it/s|s/it|\d/\d+ \[")
+_OPENERS = re.compile(
+    r"\d+%\||it/s|s/it|\d/\d+ \[|(?:Exception Group|Original|Remote|Error|Exception|error|exception|raised|failed)"
+    r"[\w\s.:]{0,40}$"
+)
+"""What may stand before a traceback on its line without making it a quotation."""
 _FOREIGN = re.compile(r"\d+%\||it/s\b|s/it\b")
 
 
@@ -91,9 +96,7 @@ class Grouper:
     def _begin(self, text: str, at: int, offset: int) -> None:
         front = prefixes.split(text, self._source.year)
         lead = front.body[: max(0, front.body.find(START))]
-        plain = (
-            not lead.strip(" |+-*") or lead.rstrip().endswith("Exception Group") or bool(_BAR.search(lead))
-        )
+        plain = not lead.strip(" |+-*") or bool(_OPENERS.search(lead))
         rank = front.rank if front.rank is not None else self._source.rank
         indent = front.indent if plain and not _BAR.search(text[:at]) else 0
         group = _Open(
@@ -103,7 +106,7 @@ class Grouper:
             rank,
             front.node or self._source.node,
             front.at,
-            not plain or front.level in ("WARNING", "INFO", "DEBUG"),
+            not plain or front.level in ("WARNING", "WARN", "INFO", "DEBUG"),
             self._ignoring,
         )
         self._ignoring = False

@@ -25,6 +25,8 @@ class Sources:
 
 
 _MAX_CONTEXT = 1 << 20
+_SMALL = 16 << 20
+"""A log below this is looked at line by line: making ready to leave lines out would take longer."""
 Resolver = Callable[[str], Sources]
 _RESOLVERS: dict[str, str] = {
     "docker": "runward.wiring.docker:diagnosable",
@@ -170,7 +172,10 @@ def open_log(path: str, opened: list[reading.LogFile], *, several: bool) -> app.
     opened.append(file)
     year = time.gmtime(file.changed_at).tm_year
     source = signals.Source(path, app.rank_of(path, several=several), None, year)
-    return app.Log(source, file.chunks(), counted=False)
+    chunks = file.chunks()
+    if os.stat(path).st_size < _SMALL:
+        chunks = (replace(chunk, bulk=False) for chunk in chunks)
+    return app.Log(source, chunks, counted=False)
 
 
 def merged(known: contexts.Context, said: contexts.Context) -> contexts.Context:
