@@ -30,11 +30,18 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option("--html", metavar="FILE", help="Write one self-contained page.")
 @click.option("--explain", is_flag=True, help="Show what else was considered.")
+@click.option("--all-dead", is_flag=True, help="docker: alone: every container that died --since (1h).")
+@click.option("--save", metavar="DIR", help="Containers: also write text, HTML and JSON there.")
+@click.option("--format", "form", type=click.Choice(["text", "classic"]), default="text", help="Containers.")
 @click.option("--check", is_flag=True, help="Exit 1 when something is wrong.")
 def diagnose(**options: object) -> int:
     """Say why a run stopped: one log, one log a rank, or a target (docker:NAME, slurm:ID, local:PID, RUN)."""
+    from runward.cli import diagnose_container
     from runward.wiring import diagnose as wired
 
+    targets = options["targets"]
+    if isinstance(targets, tuple) and diagnose_container.concerns(targets):
+        return diagnose_container.answer(targets[0], options)
     question = _question(options)
     target = " ".join(question.targets)
     answer = wired.answer(question)

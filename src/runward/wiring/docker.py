@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runward.wiring.diagnose import Sources
 
 _T = TypeVar("_T")
-_TAIL_LINES, _TAIL_BYTES = 5000, 4 << 20
+_TAIL_LINES, _TAIL_BYTES = 20_000, 4 << 20
 
 
 class Docker:
@@ -137,7 +137,7 @@ def log_verdict(tail: bytes, seen: containers.Container) -> failures.Diagnosis |
     from runward.wiring import diagnose as wired
 
     year = time.gmtime(seen.finished_at or time.time()).tm_year
-    source = signals.Source(f"docker:{seen.name}", None, None, year)
+    source = signals.Source(f"docker:{seen.name} (end of its log)", None, None, year)
     log = diagnose.Log(source, [ports.Chunk(0, tail)])
     return diagnose.judge(_rules(wired.engine), [log], context.Context())
 
