@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from runward.core import errors, failures, literals, signals
+from runward.core import backtracking, errors, failures, literals, signals
 
 FIELDS_OF_ALL = frozenset({"rank", "node", "file", "line", "exc", "message", "where", "text"})
 """Fields that a summary may use beside the pattern's own named groups."""
@@ -187,6 +187,9 @@ def _groups(pattern: str) -> frozenset[str]:
 def _need(pattern: str) -> literals.Required:
     if "\\n" in pattern or "\n" in pattern:
         raise _Faults("a pattern sees one line: take \\n out")
+    slow = backtracking.fault(pattern.encode())
+    if slow:
+        raise _Faults(f"the pattern {slow}")
     need = literals.required(pattern)
     if need is None:
         raise _Faults("the pattern needs at least 3 fixed characters in a row")

@@ -1,7 +1,7 @@
 """From literals in whole lines to hits: `re` looks at a bounded window around each literal, never at the log.
 
 A pattern is found as often as `finditer` would find it on that line. The cost is bounded on any input: a window is
-at most 4 KiB, and a pattern that failed 32 times on one line is left alone for the rest of it (of a long line: for
+at most 4 KiB, and a pattern that failed 16 times on one line is left alone for the rest of it (of a long line: for
 the next 3 KiB).
 """
 
@@ -15,7 +15,7 @@ BEFORE, AFTER = 1024, 3072
 """Bytes that a regex sees of a long line before and after its literal's start."""
 SHORT = BEFORE + AFTER
 """A line up to this is seen whole."""
-CROWDED, TRIES = 512, 32
+CROWDED, TRIES = 512, 16
 """On a line above so many bytes, this many failures of a pattern are enough."""
 
 _Hit = ports.Hit

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from runward.core import errors, literals
-from runward.scan import engines
+from runward.core import backtracking, errors, literals
+from runward.scan import careful, engines
 
 Look = Callable[[bytes, int], re.Match[bytes] | None]
 Need = tuple[int, int, int | None, Look]
@@ -54,9 +54,11 @@ class Compiled:
 
         def look(line: bytes, at: int) -> re.Match[bytes] | None:
             least, most = row[place][1:3]
-            regex = self.regex(pattern)
-            fixed = least == most or literals.anchored(self.sources[pattern])
+            source, regex = self.sources[pattern], self.regex(pattern)
+            fixed = least == most or (source[:1] in b"^(" and literals.anchored(source))
             ready: Look = regex.match if fixed else regex.search
+            if backtracking.gaps(source) > fixed:  # a search is a gap by itself
+                ready = careful.Careful(regex, fixed=fixed).look
             row[place] = (pattern, least, most, ready)
             return ready(line, at)
 
@@ -138,6 +140,6 @@ def examine(source: bytes) -> tuple[str | None, literals.Required | None]:
         return "sees one line at a time: take \\n out", None
     try:
         re.compile(source)
-        return None, literals.required(source)
+        return backtracking.fault(source), literals.required(source)
     except (re.error, RecursionError, OverflowError) as error:
         return f"does not compile: {error}", None
