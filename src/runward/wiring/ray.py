@@ -1,0 +1,52 @@
+"""Ray clusters for commands: the dashboard of a target, and what a diagnosis can read of a job."""
+
+import os
+
+from runward import ports
+from runward.app import diagnose
+from runward.backends.ray import backend, client
+from runward.core import context, errors, job, signals
+from runward.wiring.diagnose import Sources
+
+DEFAULT = "http://127.0.0.1:8265"
+
+
+def split(target: str) -> tuple[str, str]:
+    """Job id and address of `ID@URL`; without an address, RAY_API_SERVER_ADDRESS or this machine's port 8265."""
+    job_id, _, url = target.partition("@")
+    if not job_id and not url.startswith("http"):
+        raise errors.UsageError(
+            errors.Problem("no job id", "ray:", next_step="Write ray:ID@http://host:8265.")
+        )
+    return job_id, url or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT
+
+
+def cluster(url: str) -> backend.Ray:
+    """The backend at a dashboard. Raises UsageError for what is no address."""
+    try:
+        return backend.Ray(client.open_dashboard(url, os.environ))
+    except ValueError as error:
+        raise errors.UsageError(errors.Problem(str(error), "ray:")) from error
+
+
+def diagnosable(target: str) -> Sources:
+    """What the general diagnosis can read of `ID@URL`: the driver's whole log, its exit, and Ray's words."""
+    job_id, url = split(target)
+    one = cluster(url)
+    seen = one.poll([job_id])[job_id]
+    if isinstance(seen, job.Unseen):
+        if one.details(job_id) is None:
+            raise errors.NotFound(errors.Problem(seen.why, f"ray:{target}"))
+        raise errors.Unreachable(errors.Problem(seen.why, f"ray:{target}"))
+    text = one.whole_log(job_id)
+    log = diagnose.Log(signals.Source(f"ray:{job_id}"), [ports.Chunk(0, text.encode())])
+    known = context.Context(
+        exit=seen.exit,
+        running=not seen.state.final,
+        state="NODE_FAIL" if seen.state is job.JobState.NODE_FAILED else seen.word,
+        scheduler="ray",
+        witnesses=seen.witnesses,
+        texts=(context.Text("ray", seen.reason),) if seen.reason and seen.state.final else (),
+        node=seen.node,
+    )
+    return Sources((log,), known)

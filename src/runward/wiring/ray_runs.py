@@ -1,0 +1,104 @@
+"""Ray jobs as runs: attached ones, and ones that are submitted."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from runward import ports
+from runward.backends.ray import backend
+from runward.core import effects, errors, job, observations, options, resume
+from runward.store import folders
+from runward.wiring import places, ray
+from runward.wiring.place import Place
+
+_GIVEN = "given:"
+SPEC = "ray.json"
+"""Entrypoint, runtime environment and resources of attempt 1, readable by the owner only."""
+
+
+class _Attached:
+    """A backend whose handles may be those of attached runs, `given:ID@URL`; may be told to keep its hands off."""
+
+    name = "ray"
+
+    def __init__(self, inner: backend.Ray, *, acts: bool) -> None:
+        self._inner = inner
+        self._acts = acts
+        self._let_go: set[str] = set()
+
+    def poll(self, jobs: Sequence[str]) -> Mapping[str, job.JobStatus | job.Unseen]:
+        """See `ports.Backend.poll`."""
+        found = self._inner.poll([_job(one) for one in jobs])
+        return {one: _LET_GO if one in self._let_go else found[_job(one)] for one in jobs}
+
+    def submit(self, spec: job.JobSpec, token: str) -> str:
+        """See `ports.Backend.submit`."""
+        return self._inner.submit(spec, token)
+
+    def find(self, token: str) -> str | None:
+        """See `ports.Backend.find`."""
+        return self._inner.find(token)
+
+    def cancel(self, job_id: str, plan: ports.EndPlan) -> None:
+        """See `ports.Backend.cancel`; what is only observed is let go."""
+        if self._acts:
+            self._inner.cancel(_job(job_id), plan)
+        else:
+            self._let_go.add(job_id)
+
+    def logs(self, job_id: str) -> Sequence[ports.LogStream]:
+        """See `ports.Backend.logs`."""
+        return self._inner.logs(_job(job_id))
+
+
+_LET_GO = job.JobStatus(job.JobState.CANCELLED, "let go", job.ExitStatus.unseen())
+
+
+def _job(handle: str) -> str:
+    return handle.removeprefix(_GIVEN).partition("@")[0]
+
+
+def place(asked: options.RunOptions, acts: bool = True) -> Place:
+    """The place of a run on Ray; `asked.target` is `ray:ID@URL`, or `ray:@URL` for one that is submitted."""
+    origin, url = ray.split(asked.target.removeprefix("ray:"))
+    one = ray.cluster(url)
+    return Place(
+        backend=_Attached(one, acts=acts and not asked.observe_only),
+        describe=lambda handle: observations.Launched(_job(handle), handle),
+        spec_maker=lambda run, plan, _stdin: _spec_maker(run, plan, one, origin),
+    )
+
+
+def _spec_maker(
+    asked: options.RunOptions,
+    plan: Callable[[effects.Launch], resume.ResumePlan],
+    one: backend.Ray,
+    origin: str,
+) -> Callable[[effects.Launch], job.JobSpec]:
+    """Attempt n is attempt 1 again, with what it resumes from; of an attached job, Ray knows how it was begun."""
+
+    def make(launch: effects.Launch) -> job.JobSpec:
+        folder = places.run_dir(asked.name)
+        kept = folders.read(folder, SPEC)
+        if kept is None:
+            kept = _original(one, origin)
+            folders.write(folder, SPEC, kept)
+        planned = plan(launch)
+        return job.JobSpec(
+            argv=planned.argv,
+            cwd=asked.cwd,
+            env=planned.env,
+            options={str(key): str(value) for key, value in kept.items()},
+        )
+
+    return make
+
+
+def _original(one: backend.Ray, origin: str) -> dict[str, object]:
+    found = one.details(origin) if origin else None
+    if found is None:
+        raise errors.NotFound(errors.Problem(f"Ray knows no job {origin} any more: it cannot be begun again"))
+    known: dict[str, object] = {"ray.entrypoint": str(found.get("entrypoint") or "")}
+    for key in ("runtime_env", "metadata"):
+        if found.get(key):
+            known[f"ray.{key}"] = json.dumps(found[key])
+    return known
