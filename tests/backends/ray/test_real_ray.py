@@ -25,8 +25,17 @@ def cluster(real_ray) -> backend.Ray:
 
 def begin(cluster: backend.Ray, *argv: str, env: dict[str, str] | None = None) -> str:
     token = f"t{os.getpid()}-{time.time_ns()}-{next(_NUMBERS)}"
-    assert cluster.submit(job.JobSpec(argv, "/", env or {}), token) == token
+    waiting.wait_until(
+        lambda: _submitted(cluster, job.JobSpec(argv, "/", env or {}), token), "Ray takes a job"
+    )
     return token
+
+
+def _submitted(cluster: backend.Ray, spec: job.JobSpec, token: str) -> bool:
+    try:
+        return cluster.submit(spec, token) == token
+    except ports.ContactLost:  # a fresh head has no agent for some seconds
+        return False
 
 
 def ended(cluster: backend.Ray, token: str) -> job.JobStatus:

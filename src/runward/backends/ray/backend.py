@@ -122,6 +122,8 @@ class Ray:
             wanted = str(body.get("submission_id") or "")
             if wanted and self.details(wanted) is not None:
                 return wanted
+            if refused.status >= 500:  # e.g. no agent yet, right after the head's start
+                raise ports.ContactLost(f"{self.dashboard.url}: {refused}") from refused
             raise errors.UsageError(errors.Problem(f"Ray refused the job: {refused}")) from refused
         given = found.get("submission_id") or found.get("job_id") if isinstance(found, dict) else None
         if not given:
