@@ -36,9 +36,8 @@ def main() -> int:
                 box.close()
         done, runs = done + len(story.done), runs + 1
     took = time.monotonic() - began
-    print(
-        f"{done} kills in {runs} runs, {took:.0f} s, seeds {args.seed} to {args.seed + runs - 1}: nothing lost or doubled"
-    )
+    seeds = f"seeds {args.seed} to {args.seed + runs - 1}"
+    print(f"{done} kills in {runs} runs, {took:.0f} s, {seeds}: nothing lost or doubled")
     return 0
 
 

@@ -324,6 +324,7 @@ def _stalled(view: stall.StallView, standing: following.Standing) -> observation
         end=view.end,
         last_step=standing.tracker.step,
         votes=tuple(f"{v.witness}: {v.says}" + (f" ({v.detail})" if v.detail else "") for v in view.votes),
+        why=view.why if view.end else "",
     )
 
 

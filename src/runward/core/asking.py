@@ -44,7 +44,7 @@ def end_for_stall(
     """A stall ends an attempt only when its observer says that it may."""
     if not seen.end:
         return binding.NOTHING
-    detail = f"no progress for {seen.silent_s:.0f} s in phase {seen.phase} (limit {seen.budget_s:.0f} s)"
+    detail = seen.why or f"no progress for {seen.silent_s:.0f} s in phase {seen.phase}"
     return end(state, Reason("stall", detail, votes=seen.votes), now, bound)
 
 

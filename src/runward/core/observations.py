@@ -66,6 +66,8 @@ class Stalled:
     """Whether the attempt may be ended for it: two witnesses, or the user's own limit."""
     last_step: int | None = None
     votes: tuple[str, ...] = ()
+    why: str = ""
+    """Which limit it is that ends the attempt, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def _rare(event: events.Event) -> str | None:  # noqa: PLR0911 -- a table of tex
     match event:
         case events.StallDetected():
             silent, budget = (durations.format_duration(s) for s in (event.silent_s, event.budget_s))
-            return f"no progress for {silent} in phase {event.phase} (budget {budget}); nothing is ended for it alone"
+            return f"no progress for {silent} in phase {event.phase} (budget {budget})"
         case events.StallCleared():
             return "it moves again"
         case events.NonfiniteLoss():
