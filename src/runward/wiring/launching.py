@@ -12,7 +12,7 @@ from runward.app import diagnose, looping, showing, waking, watching
 from runward.config import policy_files
 from runward.core import checkpoints, ending, events, observations, options
 from runward.store import folders, sqlite
-from runward.wiring import clock, detaching, leases, places, preparing, processes, saying
+from runward.wiring import clock, detaching, leases, places, preparing, processes, saying, warning
 from runward.wiring import watching as assembly
 
 
@@ -79,6 +79,8 @@ def foreground(
     parts = assembly.shared(store, engine)
     parts.stdin_fd = _stdin()
     parts.listeners = (saying.tell,)
+    if asked.backend == "process":
+        warning.start(asked)
     with waking.Alarm() as alarm:
         watch = assembly.build(row, asked, lease, parts)
         show = showing.Showing(lambda: _streams(watch, parts, asked), 1)
