@@ -13,6 +13,7 @@ from runward.core import (
     events,
     failures,
     job,
+    mode_policies,
     observations,
     options,
     progress,
@@ -50,6 +51,9 @@ class CheckpointDirectory(Protocol):
         ...
 
 
+Circumstances = Callable[[str, job.JobStatus, failures.Diagnosis], mode_policies.Circumstance]
+
+
 @dataclass(frozen=True)
 class Means:
     """What attending works with."""
@@ -69,6 +73,7 @@ class Means:
     facts: Callable[[failures.Diagnosis], Mapping[str, Any]]
     save_progress: Callable[[Mapping[str, Any]], None]
     stall: stall.Settings
+    circumstance: Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
 
 
 @dataclass(slots=True)
@@ -224,6 +229,7 @@ class Attending:
             learned=_lesson(standing),
             lost_s=self._lost(live, listing),
             facts=self._means.facts(found),
+            circumstance=self._means.circumstance(hand.handle, status, found),
         )
 
     def again(self, state: run.RunState) -> observations.Gone:

@@ -138,7 +138,7 @@ def _ask_policy(
         lost_s=gone.lost_s,
         jitter=now.jitter,
     )
-    return decisions.decide(bound.policy, ledger.history(state), situation)
+    return decisions.decide(bound.policy, ledger.history(state), situation, gone.circumstance)
 
 
 def _before(

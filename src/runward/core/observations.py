@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from runward.core import checkpoints, failures, job
+from runward.core import checkpoints, failures, job, mode_policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,8 @@ class Gone:
     """Seconds of work after the newest usable checkpoint."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the policy asks beside the verdict: `suppressed_by`, `dependency`, `own_disk_full`, `can_elsewhere`."""
+    circumstance: mode_policies.Circumstance = field(default_factory=mode_policies.Circumstance)
+    """What policies by mode ask beside it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ def _started(state: run.RunState, event: events.AttemptStarted) -> str | None:
     attempt = state.attempts[event.attempt - 1]
     if event.attempt == 1 and attempt.resume_path is None:
         return (
-            f"{state.run}: attempt 1 runs as pid {event.job}"
+            f"{state.run}: attempt 1 runs as {_job(state, event)}"
             if not event.adopted
             else f"{state.run}: found alive"
         )
     origin = f", resumed from {attempt.resume_path}" if attempt.resume_path else ", from the beginning"
-    return f"attempt {event.attempt} runs as pid {event.job}{origin}"
+    return f"attempt {event.attempt} runs as {_job(state, event)}{origin}"
 
 
 def _over(event: events.AttemptEnded) -> str:
@@ -70,3 +70,8 @@ def _rare(event: events.Event) -> str | None:  # noqa: PLR0911 -- a table of tex
             return event.text
         case _:
             return None
+
+
+def _job(state: run.RunState, event: events.AttemptStarted) -> str:
+    """What the attempt is, in the words of its place."""
+    return f"pid {event.job}" if state.backend in ("process", "local", "") else f"job {event.job}"

@@ -36,6 +36,8 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
     folders.write(places.run_dir(asked.name), folders.OPTIONS, asked.to_json())
     if env is not None:
         processes.keep_command(asked, env)
+    if scheme == "slurm" and given["act"]:
+        _keep_slurm(asked.name, rest)
     store.append(row.id, _first_events(asked, handle), 0)
     if given["detach"]:
         store.close()
@@ -60,15 +62,18 @@ def _options(
         handle, env = f"given:{own}", attached.environment_of(pid)
         if log is None and not outputs:
             saying.say("its output goes to no file, so its log cannot be followed (--log FILE names one)")
+    elif scheme == "slurm":
+        handle, argv, cwd = _slurm_job(rest)
+        env = dict(os.environ)
     elif scheme == "file":
         rest = os.path.abspath(rest)
         handle, target = f"given:{rest}", f"file:{rest}"
         _check_log(rest)
-    if log is not None:
+    if log is not None and scheme != "slurm":
         _check_log(os.path.join(os.getcwd(), log))
     chosen = {_SETTINGS[k]: v for k, v in preparing.as_settings(given, _SETTINGS).items()}
     settings = setting_files.load(setting_files.Sources(os.getcwd(), os.environ, chosen))
-    policy_files.choose(settings.run.policy)
+    policy_files.choose_any(settings.run.policy)
     asked = options.RunOptions(
         name=given["name"] or _name(scheme, rest),
         argv=argv,
@@ -84,6 +89,18 @@ def _options(
         settings=settings,
     )
     return asked, handle, env
+
+
+def _slurm_job(job_id: str) -> tuple[str, tuple[str, ...], str]:
+    from runward.wiring import slurm_runs
+
+    return slurm_runs.attach(job_id)
+
+
+def _keep_slurm(name: str, job_id: str) -> None:
+    from runward.wiring import slurm_runs
+
+    slurm_runs.keep_attached(name, job_id)
 
 
 def _pid(text: str) -> int:
@@ -115,7 +132,7 @@ def _first_events(asked: options.RunOptions, handle: str) -> list[events.Event]:
             at=now,
             run=asked.name,
             backend=asked.backend,
-            policy=policy_files.choose(asked.settings.run.policy).name,
+            policy=policy_files.choose_any(asked.settings.run.policy).name,
             target=asked.target,
             checkpoints=asked.checkpoints,
             observe_only=asked.observe_only,

@@ -42,7 +42,7 @@ def _create(
     first: checkpoints.Checkpoint | None,
 ) -> ports.RunRow:
     row = store.create(asked.name, clock.SystemClock().wall())
-    kept = _keep_policy(asked)
+    kept = keep_policy(asked)
     folders.write(places.run_dir(asked.name), folders.OPTIONS, kept.to_json())
     processes.keep_command(kept, env)
     created = events.RunCreated(
@@ -58,7 +58,7 @@ def _create(
     return row
 
 
-def _keep_policy(asked: options.RunOptions) -> options.RunOptions:
+def keep_policy(asked: options.RunOptions) -> options.RunOptions:
     """A policy file is copied beside the run: later watchers must decide as the first one."""
     policy = asked.settings.run.policy
     text = policy_files.frozen(policy)

@@ -1,11 +1,12 @@
 """Everything that a run's watch needs to know of the place where its job lives."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from runward import ports
-from runward.app import pulse
-from runward.core import context, effects, errors, job, observations, options, resume
+from runward.app import attending, pulse
+from runward.core import context, effects, errors, failures, job, mode_policies, observations, options, resume
 
 SpecMaker = Callable[
     [options.RunOptions, Callable[[effects.Launch], resume.ResumePlan], int | None],
@@ -36,3 +37,8 @@ class Place:
     witnesses: Callable[[str, job.JobStatus], tuple[job.Witness, ...]] = lambda _handle, _status: ()
     texts: Callable[[str, job.JobStatus], tuple[context.Text, ...]] = lambda _handle, _status: ()
     spec_maker: SpecMaker = _cannot_start
+    circumstance: attending.Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
+    facts: Callable[[failures.Diagnosis], Mapping[str, Any]] = lambda _found: {}
+    """What the policy asks beside the verdict, as far as this kind of place changes it."""
+    tick_s: float | None = None
+    """How often it is looked at; None: as local processes are."""

@@ -36,11 +36,10 @@ def prepare(
 ) -> tuple[options.RunOptions, dict[str, str]]:
     """The run's options and its environment. Raises UsageError with all mistakes of the command line."""
     cwd = os.path.abspath(given["cwd"] or os.getcwd())
-    chosen = {_SETTINGS[key]: value for key, value in as_settings(given, _SETTINGS).items()}
-    settings = setting_files.load(setting_files.Sources(cwd, environ, chosen))
+    settings = setting_files.load(setting_files.Sources(cwd, environ, chosen(given)))
     env = _environment(environ, given["environment"])
     problems = [*_cwd_problems(cwd), *_command_problems(command, cwd, env)]
-    name = given["name"] or _name_of(command)
+    name = given["name"] or name_of(command)
     if not _NAME.fullmatch(name):
         problems.append(
             errors.Problem(f"{name!r} is no name: letters, digits, . _ - and at most 64", "--name")
@@ -49,13 +48,13 @@ def prepare(
         name=name,
         argv=command,
         cwd=cwd,
-        checkpoints=_absolute(cwd, given["checkpoints"]),
+        checkpoints=absolute(cwd, given["checkpoints"]),
         resume_arg=given["resume_arg"],
         resume_by=given["resume_by"],
         resume=given["resume"],
         progress_regex=given["progress_regex"],
-        heartbeat=_absolute(cwd, given["heartbeat"]),
-        log_dir=_absolute(cwd, given["log_dir"]),
+        heartbeat=absolute(cwd, given["heartbeat"]),
+        log_dir=absolute(cwd, given["log_dir"]),
         split=given["split"],
         tty=given["tty"],
         end_on_nonfinite=given["end_on_nan"],
@@ -74,6 +73,21 @@ def prepare(
 def as_settings(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, object]:
     """Those of the options that are settings and were given, as the configuration reads them."""
     return {key: _plain(value) for key, value in given.items() if key in names and _given_at_all(value)}
+
+
+def chosen(given: Mapping[str, Any]) -> dict[str, object]:
+    """Settings that the command line gives, by their names in the configuration."""
+    return {_SETTINGS[key]: value for key, value in as_settings(given, _SETTINGS).items()}
+
+
+def run_problems(asked: options.RunOptions) -> list[errors.Problem]:
+    """What is wrong with a run whatever executes it."""
+    found = [*_cwd_problems(asked.cwd), *_policy_and_resume_problems(asked)]
+    if not _NAME.fullmatch(asked.name):
+        found.append(
+            errors.Problem(f"{asked.name!r} is no name: letters, digits, . _ - and at most 64", "--name")
+        )
+    return found
 
 
 def _given_at_all(value: object) -> bool:
@@ -184,7 +198,7 @@ def _regex_problems(pattern: str) -> list[errors.Problem]:
     return []
 
 
-def _name_of(command: tuple[str, ...]) -> str:
+def name_of(command: tuple[str, ...]) -> str:
     """A name from the script, else from the program."""
     for word in command[1:]:
         if word.endswith((".py", ".sh")):
@@ -196,7 +210,7 @@ def _clean(word: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", word).lstrip("._-")[:64] or "run"
 
 
-def _absolute(cwd: str, path: str | None) -> str | None:
+def absolute(cwd: str, path: str | None) -> str | None:
     return os.path.normpath(os.path.join(cwd, path)) if path is not None else None
 
 

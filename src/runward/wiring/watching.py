@@ -153,7 +153,7 @@ def build(
     observers: list[watching.Observer] = [attendant, observer]
     if asked.settings.notify.to:
         observers.append(Notifications(asked, parts.clock))
-    tick_s = asked.settings.ticks.local_s
+    tick_s = place.tick_s if place.tick_s is not None else asked.settings.ticks.local_s
     watch = watching.RunWatch(driver, observers, tick_s, lease.release, lambda: attendant.listing(None))
     performer = performing.Performer(_hands(asked, driver, parts))
     driver.use(performer, watch.heard, *parts.listeners, _Page(asked, parts), _Claim(asked))
@@ -230,7 +230,8 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
         witnesses=place.witnesses,
         texts=place.texts,
         heartbeat=lambda: _first_line(asked.heartbeat),
-        facts=lambda found: dependencies.facts(found, asked),
+        facts=lambda found: {**dependencies.facts(found, asked), **place.facts(found)},
+        circumstance=place.circumstance,
         save_progress=save,
         stall=_stall_settings(asked),
     )

@@ -1,0 +1,1 @@
+"""Jobs of a Slurm cluster, asked through its own commands."""

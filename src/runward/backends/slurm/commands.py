@@ -1,0 +1,158 @@
+"""Slurm's own commands, through a runner: explicit formats, a scrubbed environment, a deadline on each.
+
+An answer that says "no such job" is an answer; everything else that fails raises ContactLost.
+"""
+
+import getpass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runward import ports
+from runward.backends.slurm import records
+
+_SCRUBBED = ("SQUEUE_", "SACCT_", "SBATCH_", "SCANCEL_", "SCONTROL_", "SINFO_")
+_SCRUBBED_WORDS = frozenset({"SLURM_TIME_FORMAT", "SLURM_CLUSTERS", "SLURM_BITSTR_LEN", "SLURM_JSON"})
+_NO_SUCH_JOB = ("Invalid job id specified", "invalid job id")
+_NO_ACCOUNTING = ("accounting storage is disabled", "Problem talking to the database", "not found")
+_REFUSED = (
+    "Batch job submission failed",
+    "Unable to open file",
+    "error: Unable to read",
+    "unrecognized option",
+)
+_UNSURE = (
+    "Socket timed out",
+    "Unable to contact",
+    "Connection refused",
+    "Zero Bytes",
+    "communication",
+    "Timeout",
+)
+MOST_IDS = 500
+"""Above so many ids squeue is asked by user."""
+MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the commands are called here."""
+
+    squeue: str = "squeue"
+    sacct: str = "sacct"
+    scontrol: str = "scontrol"
+    sbatch: str = "sbatch"
+    scancel: str = "scancel"
+
+
+class Refused(ports.ContactLost):
+    """sbatch said no: nothing was submitted, in its own words."""
+
+
+class Commands:
+    """The five commands."""
+
+    def __init__(
+        self,
+        runner: ports.Runner,
+        environ: Mapping[str, str],
+        names: Names = Names(),
+        deadline_s: float = 30.0,
+    ) -> None:
+        self._runner = runner
+        self._env = scrubbed(environ)
+        self._names = names
+        self._deadline_s = deadline_s
+        self._accounting = True
+
+    def queue(self, jobs: Sequence[str]) -> dict[str, records.Record]:
+        """All of `jobs` that Slurm still has in memory, in one query. Raises ContactLost."""
+        ids = sorted({base(one) for one in jobs})
+        which = ["-u", getpass.getuser()] if len(ids) > MOST_IDS or not ids else ["-j", ",".join(ids)]
+        argv = [self._names.squeue, "-h", "-r", "-t", "all", *which, "--Format", records.squeue_format()]
+        return records.parse_squeue(self._ask(argv))
+
+    def accounts(self, jobs: Sequence[str]) -> dict[str, records.Record]:
+        """What accounting says of `jobs`; empty where there is no accounting. Raises ContactLost."""
+        if not self._accounting:
+            return {}
+        ids = ",".join(sorted({base(one) for one in jobs}))
+        fields = ",".join(records.SACCT_FIELDS)
+        argv = [self._names.sacct, "-n", "-X", "-P", "-j", ids, "-S", "1970-01-01", "-o", fields]
+        try:
+            return records.parse_sacct(self._ask(argv))
+        except ports.ContactLost as error:
+            if any(words in str(error) for words in _NO_ACCOUNTING):
+                self._accounting = "Problem talking" in str(error)
+                if not self._accounting:
+                    return {}
+            raise
+
+    def show(self, job_id: str) -> dict[str, records.Record]:
+        """What the controller has of one job. Raises ContactLost."""
+        return records.parse_scontrol(self._ask([self._names.scontrol, "show", "job", "-o", job_id]))
+
+    def fields(self, job_id: str) -> dict[str, str]:
+        """The controller's words about one job. Raises ContactLost."""
+        shown = self._ask([self._names.scontrol, "show", "job", "-o", job_id])
+        return records.scontrol_fields(shown.splitlines()[0]) if shown.strip() else {}
+
+    def submit(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> str:
+        """Run `sbatch --parsable ARGV`; returns the job's id. Raises Refused, ContactLost."""
+        call = ports.Call(
+            (self._names.sbatch, "--parsable", *argv),
+            deadline_s=2 * self._deadline_s,
+            cwd=cwd,
+            env=scrubbed(env),
+        )
+        done = self._runner.run(call)
+        said = done.stderr.decode("utf-8", "replace").strip()
+        if done.ok:
+            found = done.text.strip().splitlines()[-1:] or [""]
+            job_id = found[0].partition(";")[0]
+            if job_id.isdigit():
+                return job_id
+            raise ports.ContactLost(f"sbatch answered {done.text.strip()[:200]!r}")
+        if not done.timed_out and any(w in said for w in _REFUSED) and not any(w in said for w in _UNSURE):
+            raise Refused(f"sbatch: {said[:500]}")
+        raise ports.ContactLost(_why(done, said))
+
+    def cancel(self, job_id: str, *options: str) -> None:
+        """Run scancel; a job that is gone already is no failure. Raises ContactLost."""
+        self._ask([self._names.scancel, *options, job_id])
+
+    def _ask(self, argv: Sequence[str]) -> str:
+        call = ports.Call(tuple(argv), deadline_s=self._deadline_s, limit=MOST_BYTES, env=self._env)
+        done = self._runner.run(call)
+        if done.ok and not done.truncated:
+            return done.text
+        said = done.stderr.decode("utf-8", "replace").strip()
+        if not done.timed_out and any(words in said for words in _NO_SUCH_JOB):
+            return done.text
+        raise ports.ContactLost(_why(done, said))
+
+
+def _why(done: ports.Completed, said: str) -> str:
+    name = done.argv[0]
+    if done.timed_out:
+        return f"{name} did not answer in time"
+    if done.truncated:
+        return f"{name} printed more than {MOST_BYTES} bytes"
+    return f"{name} failed ({done.code}): {said.splitlines()[-1][:300] if said else 'no words'}"
+
+
+def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what changes the commands' output or options."""
+    return {
+        key: value
+        for key, value in environ.items()
+        if not key.startswith(_SCRUBBED) and key not in _SCRUBBED_WORDS
+    }
+
+
+def base(job_id: str) -> str:
+    """The id that commands take for all elements and parts of a job.
+
+    >>> base("12_3"), base("12+1"), base("12")
+    ('12', '12', '12')
+    """
+    return job_id.partition("_")[0].partition("+")[0]

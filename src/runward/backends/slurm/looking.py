@@ -1,0 +1,157 @@
+"""The newest look at all jobs: one squeue, then accounting and the controller for what it does not name.
+
+A look is made by a thread of its own, so that a controller that does not answer holds up nobody.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from runward import ports
+from runward.backends.slurm import commands, records, words
+
+_SHOWN_A_LOOK = 20
+"""At most so many jobs are asked of the controller one by one in a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look gave."""
+
+    at: float
+    """Monotonic seconds."""
+    found: Mapping[str, records.Record] = field(default_factory=dict)
+    denied: frozenset[str] = frozenset()
+    """Jobs that every source was asked about, and that none knows."""
+    why_not: Mapping[str, str] = field(default_factory=dict)
+    """Jobs about which a source did not answer, and why."""
+    failed: str | None = None
+    """Why squeue gave nothing at all."""
+
+
+class Looker:
+    """Looks when it is due; hands out the newest look."""
+
+    def __init__(
+        self, asking: commands.Commands, mono: Callable[[], float], every_s: float, patience_s: float
+    ) -> None:
+        self._asking, self._mono = asking, mono
+        self._every_s, self._patience_s = every_s, patience_s
+        self._known: set[str] = set()
+        self._fresh: set[str] = set()
+        self._newest: Look | None = None
+        self._good: Look | None = None
+        self.thread: threading.Thread | None = None
+        self._hurry = False
+        self.queries = 0
+
+    def watch(self, jobs: Sequence[str]) -> None:
+        """Jobs to be asked about; a new one is looked at soon."""
+        for one in jobs:
+            if one not in self._known:
+                self._known.add(one)
+                self._fresh.add(one)
+
+    def forget(self, job_id: str) -> None:
+        """A job that is over: it is not asked about again."""
+        self._known.discard(job_id)
+        self._fresh.discard(job_id)
+
+    def hurry(self) -> None:
+        """Something was done: what was seen before is out of date."""
+        self._hurry = True
+
+    def newest(self) -> tuple[Look | None, Look | None]:
+        """The last look, and the last one that squeue answered. Waits a moment for one that is under way."""
+        if self.thread is None and self._due():
+            self.thread = threading.Thread(target=self._look, name="squeue", daemon=True)
+            self.thread.start()
+        thread = self.thread
+        if thread is not None:
+            thread.join(self._patience_s if self._newest is None or self._fresh else 0.0)
+            if not thread.is_alive():
+                self.thread = None
+        return self._newest, self._good
+
+    def _due(self) -> bool:
+        if self._newest is None or self._hurry:
+            return bool(self._known)
+        age = self._mono() - self._newest.at
+        return bool(self._known) and (age >= self._every_s or (bool(self._fresh) and age >= 1.0))
+
+    def _look(self) -> None:
+        jobs = sorted(self._known)
+        self._hurry = False
+        try:
+            look = self._ask(jobs)
+        except Exception as error:  # noqa: BLE001 -- the border of a thread of ours
+            look = Look(self._mono(), failed=f"{type(error).__name__}: {error}")
+        if look.failed is None:
+            self._good = look
+            self._fresh.difference_update(jobs)
+        self._newest = look
+
+    def _ask(self, jobs: Sequence[str]) -> Look:
+        self.queries += 1
+        try:
+            found = self._asking.queue(jobs)
+        except ports.ContactLost as error:
+            return Look(self._mono(), failed=str(error))
+        found = _with_wholes(found, jobs)
+        wanted = set(jobs)
+        absent = [one for one in jobs if one not in found]
+        why_not: dict[str, str] = {}
+        extra: dict[str, records.Record] = {}
+        if absent:
+            extra, why_not = self._beyond(absent)
+        kept = {key: record for key, record in found.items() if key in wanted}
+        kept.update({key: record for key, record in extra.items() if key in wanted})
+        denied = frozenset(one for one in absent if one not in extra and one not in why_not)
+        return Look(self._mono(), self._with_cancellers(kept), denied, why_not)
+
+    def _beyond(self, absent: Sequence[str]) -> tuple[dict[str, records.Record], dict[str, str]]:
+        """Accounting first, then the controller."""
+        found: dict[str, records.Record] = {}
+        why_not: dict[str, str] = {}
+        try:
+            found.update(self._asking.accounts(absent))
+        except ports.ContactLost as error:
+            why_not = dict.fromkeys(absent, str(error))
+        rest = [one for one in absent if one not in found]
+        for number, one in enumerate(rest):
+            if number >= _SHOWN_A_LOOK:
+                why_not.setdefault(one, "squeue no longer has it; the controller is asked at a later look")
+                continue
+            try:
+                found.update(self._asking.show(one))
+            except ports.ContactLost as error:
+                why_not[one] = str(error)
+        return found, {key: why for key, why in why_not.items() if key not in found}
+
+    def _with_cancellers(self, found: dict[str, records.Record]) -> dict[str, records.Record]:
+        """Only accounting says who cancelled a job."""
+        cancelled = [
+            key for key, record in found.items() if record.word == "CANCELLED" and not record.cancelled_by
+        ]
+        if not cancelled:
+            return found
+        try:
+            told = self._asking.accounts(cancelled)
+        except ports.ContactLost:
+            return found
+        for key in cancelled:
+            if key in told:
+                found[key] = replace(found[key], cancelled_by=told[key].cancelled_by)
+        return found
+
+
+def _with_wholes(found: dict[str, records.Record], jobs: Sequence[str]) -> dict[str, records.Record]:
+    """Heterogeneous jobs are listed by their parts."""
+    parts: dict[str, list[records.Record]] = {}
+    for key, record in found.items():
+        if "+" in key:
+            parts.setdefault(key.partition("+")[0], []).append(record)
+    for one in jobs:
+        if one in parts and one not in found:
+            found[one] = records.together(parts[one], one, lambda word: words.state_of(word).final)
+    return found

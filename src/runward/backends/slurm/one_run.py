@@ -1,0 +1,63 @@
+"""One run's view of the cluster that all runs share: its own logs, and never a second job beside one that goes on."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runward import ports
+from runward.backends.slurm import backend, records
+from runward.core import job
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """Which run it is."""
+
+    name: str
+    first: str | None = None
+    """The job that was attached."""
+    observe_only: bool = False
+    log: str | None = None
+    """A pattern of logs that the script's own steps write."""
+
+
+class OneRun:
+    """`ports.Backend` for one run."""
+
+    name = "slurm"
+
+    def __init__(self, cluster: backend.Slurm, of: Of) -> None:
+        self._cluster, self._of = cluster, of
+        self._token = re.compile(re.escape(of.name) + r"-\d+-[0-9a-f]+")
+        self._let_go: set[str] = set()
+
+    def poll(self, jobs: Sequence[str]) -> Mapping[str, job.JobStatus | job.Unseen]:
+        """See `ports.Backend.poll`."""
+        found = dict(self._cluster.poll([one for one in jobs if one not in self._let_go]))
+        gone = job.JobStatus(job.JobState.CANCELLED, "let go", job.ExitStatus.unseen(), ended_at=time.time())
+        return {**found, **dict.fromkeys(self._let_go.intersection(jobs), gone)}
+
+    def submit(self, spec: job.JobSpec, token: str) -> str:
+        """See `ports.Backend.submit`: a job of this run that Slurm queued again by itself is the next attempt."""
+        going = self._cluster.going(self._mine)
+        return going if going is not None else self._cluster.submit(spec, token)
+
+    def _mine(self, record: records.Record) -> bool:
+        attached = self._of.first is not None and record.job_id == self._of.first
+        return attached or any(self._token.fullmatch(word) for word in record.comment.split())
+
+    def find(self, token: str) -> str | None:
+        """See `ports.Backend.find`."""
+        return self._cluster.find(token)
+
+    def cancel(self, job_id: str, plan: ports.EndPlan) -> None:
+        """See `ports.Backend.cancel`; a job that is only observed is let go of."""
+        if self._of.observe_only:
+            self._let_go.add(job_id)
+            return
+        self._cluster.cancel(job_id, plan)
+
+    def logs(self, job_id: str) -> Sequence[ports.LogStream]:
+        """See `ports.Backend.logs`."""
+        return self._cluster.logs(job_id, self._of.log)

@@ -1,0 +1,196 @@
+"""Runs as Slurm jobs: submitted as the user's own script, or attached."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from runward.backends.slurm import backend, one_run, records
+from runward.core import (
+    effects,
+    errors,
+    failures,
+    job,
+    mode_policies,
+    mode_reports,
+    observations,
+    options,
+    resume,
+)
+from runward.store import folders
+from runward.wiring import nodes, places, processes, slurm
+from runward.wiring.place import Place
+
+OPTIONS = "slurm.json"
+"""The options that every sbatch of a run is given."""
+
+
+def place(asked: options.RunOptions, acts: bool = True) -> Place:
+    """The place of a run that Slurm executes."""
+    del acts
+    cluster = slurm.cluster(asked.settings)
+    first = asked.target.removeprefix("slurm:") or None
+    of = one_run.Of(asked.name, first, asked.observe_only, asked.log)
+    return Place(
+        backend=one_run.OneRun(cluster, of),
+        describe=lambda handle: observations.Launched(backend.split(handle)[0], handle),
+        spec_maker=spec_maker,
+        circumstance=lambda handle, status, found: circumstance(asked, cluster.record(handle), status, found),
+        facts=lambda _found: {"can_elsewhere": True},
+        tick_s=asked.settings.ticks.slurm_s,
+    )
+
+
+def spec_maker(
+    asked: options.RunOptions, plan: Callable[[effects.Launch], resume.ResumePlan], stdin_fd: int | None
+) -> Callable[[effects.Launch], job.JobSpec]:
+    """Makes the sbatch of an attempt: the same script, arguments, options and environment as those of the first."""
+    del stdin_fd
+
+    def make(launch: effects.Launch) -> job.JobSpec:
+        kept = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
+        given = folders.read(places.run_dir(asked.name), OPTIONS) or {}
+        planned = plan(launch)
+        found = {backend.SBATCH: json.dumps(list(given.get("sbatch", ())))}
+        exclude = _excluded(launch, given.get("exclude", ()))
+        if exclude:
+            found[backend.EXCLUDE] = exclude
+        return job.JobSpec(
+            argv=planned.argv,
+            cwd=str(kept.get("cwd", asked.cwd)),
+            env={**kept.get("env", {}), **planned.env},
+            options=found,
+        )
+
+    return make
+
+
+def _excluded(launch: effects.Launch, always: Sequence[str]) -> str:
+    """Nodes to leave out: the user's own, the one that the decision names, and those that memory proposes."""
+    found = dict.fromkeys(always)
+    if launch.exclude_node:
+        found[launch.exclude_node] = None
+    if launch.attempt > 1:
+        found.update(dict.fromkeys(nodes.proposed()))
+    return ",".join(found)
+
+
+def circumstance(
+    asked: options.RunOptions,
+    record: records.Record | None,
+    status: job.JobStatus,
+    found: failures.Diagnosis,
+) -> mode_policies.Circumstance:
+    """What policies by mode are told about an end."""
+    said = mode_reports.of_slurm_state(status.word)
+    verdict = found.verdict
+    known = mode_policies.reports_of(verdict) if verdict.cause is not failures.Cause.UNKNOWN else ()
+    spoken = () if said is not None and verdict.cause is failures.Cause.CANCELLED else known
+    return mode_policies.Circumstance(
+        reports=mode_reports.together((), said, spoken),
+        cancelled_by=canceller(record, status),
+        respect_scancel=asked.settings.watch.respect_scancel,
+    )
+
+
+def canceller(record: records.Record | None, status: job.JobStatus) -> str | None:
+    """`user` or `admin`; whose cancel it was is only known by accounting, and a user's is assumed without it."""
+    if status.state is not job.JobState.CANCELLED:
+        return None
+    by = record.cancelled_by if record is not None else None
+    mine = {str(os.getuid()), record.uid if record is not None else ""}
+    return "user" if by is None or by in mine else "admin"
+
+
+# -- attaching -----------------------------------------------------------------------------------------------
+
+
+def attach(job_id: str) -> tuple[str, tuple[str, ...], str]:
+    """Handle, command and directory of a job that runs. Raises NotFound, UsageError, Unreachable."""
+    shown = slurm.show(job_id)
+    record = slurm.record_of(job_id)
+    command = tuple(shown.get("Command", "").split())
+    return f"{job_id}@{record.restarts or 0}", command, record.workdir or os.getcwd()
+
+
+_KEPT = {
+    "JobName": "--job-name",
+    "Partition": "--partition",
+    "Account": "--account",
+    "QOS": "--qos",
+    "TimeLimit": "--time",
+    "NumTasks": "--ntasks",
+    "CPUs/Task": "--cpus-per-task",
+    "ReqNodeList": "--nodelist",
+    "Features": "--constraint",
+    "Reservation": "--reservation",
+}
+
+
+def keep_attached(name: str, job_id: str) -> None:
+    """Write down with which options a job that was handed over is submitted again."""
+    shown = slurm.show(job_id)
+    found = [f"{option}={shown[key]}" for key, option in _KEPT.items() if shown.get(key)]
+    found = [one for one in found if one != "--time=UNLIMITED"]
+    if shown.get("ArrayTaskId", "").isdigit():
+        found.append(f"--array={shown['ArrayTaskId']}-{shown['ArrayTaskId']}")
+    body: Mapping[str, Any] = {"sbatch": found, "exclude": _list(shown.get("ExcNodeList", ""))}
+    folders.write(places.run_dir(name), OPTIONS, body)
+
+
+def _list(text: str) -> list[str]:
+    return [text] if text else []
+
+
+# -- submitting ----------------------------------------------------------------------------------------------
+
+
+def check(asked: options.RunOptions, sbatch: Sequence[str]) -> list[errors.Problem]:
+    """What is wrong with a script and its options before anything is submitted."""
+    found: list[errors.Problem] = []
+    script = os.path.join(asked.cwd, asked.argv[0])
+    if not os.path.isfile(script):
+        found.append(errors.Problem(f"no such script: {asked.argv[0]}", next_step=f"Looked for {script}."))
+    elif not _begins_with_interpreter(script):
+        found.append(
+            errors.Problem(
+                f"{asked.argv[0]} does not begin with #!",
+                next_step="sbatch refuses it; write #!/bin/bash first.",
+            )
+        )
+    for option in sbatch:
+        word = option.partition("=")[0]
+        if word in _OURS:
+            found.append(errors.Problem(f"{word} is set by Runward itself", "--sbatch"))
+        if word == "--array" and not _one_element(option):
+            found.append(
+                errors.Problem(
+                    f"{option} makes many jobs, and a run is one",
+                    "--sbatch",
+                    next_step="Submit each element as a run of its own (--array=3-3), or attach to each.",
+                )
+            )
+    return found
+
+
+_OURS = frozenset({"--comment", "--parsable", "--test-only", "--wait", "-W", "--wrap"})
+
+
+def _one_element(option: str) -> bool:
+    first, _, last = option.partition("=")[2].partition("-")
+    return first.isdigit() and last in ("", first)
+
+
+def _begins_with_interpreter(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
+def keep(name: str, sbatch: Sequence[str]) -> None:
+    """Write down the options of every sbatch of a run."""
+    exclude = [one.partition("=")[2] for one in sbatch if one.startswith("--exclude=")]
+    rest = [one for one in sbatch if not one.startswith("--exclude=")]
+    folders.write(places.run_dir(name), OPTIONS, {"sbatch": rest, "exclude": exclude})

@@ -1,0 +1,110 @@
+"""`runward submit --on PLACE`: make a run whose attempts are jobs of a scheduler, and watch it."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from runward import ports
+from runward.config import policy_files, setting_files
+from runward.core import checkpoints, errors, events, options
+from runward.store import folders, sqlite
+from runward.wiring import clock, detaching, launching, places, preparing, processes
+from runward.wiring import watching as assembly
+
+_ON = {
+    "slurm": "runward.wiring.slurm_runs",
+    "docker": "runward.wiring.docker_runs",
+    "ray": "runward.wiring.ray_runs",
+    "k8s": "runward.wiring.k8s_runs",
+}
+"""Each has `check(asked, extra) -> problems` and `keep(run name, extra)`, beside the place of its runs."""
+
+
+def module_of(place: str) -> str:
+    """The module of a place. Raises UsageError for one that cannot be submitted to."""
+    module = _ON.get(place, "")
+    if not module or find_spec(module) is None:
+        here = [name for name, found in _ON.items() if find_spec(found) is not None]
+        raise errors.UsageError(
+            errors.Problem(f"no place {place!r}", "--on", nearest=errors.nearest(place, here))
+        )
+    return module
+
+
+def submit(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
+    """Submit `command` and watch it; returns the exit code. Raises UsageError with every mistake."""
+    module = import_module(module_of(given["place"]))
+    extra: tuple[str, ...] = given["extra"]
+    asked = _options(command, given, environ)
+    problems = [*module.check(asked, extra), *preparing.run_problems(asked)]
+    if problems:
+        raise errors.UsageError(*problems)
+    store = sqlite.SqliteStore(places.state_dir())
+    preparing.say_rebuilt(store)
+    preparing.check_name(store, asked.name)
+    first = preparing.first_checkpoint(asked, preparing.look(asked))
+    if given["dry_run"]:
+        return preparing.dry_run(asked, first, preparing.look(asked))
+    row = _create(store, asked, first, lambda name: module.keep(name, extra))
+    processes.keep_command(asked, {**environ, **_pairs(given["environment"])})
+    if given["detach"]:
+        store.close()
+        return detaching.detach(asked.name)
+    return launching.foreground(store, row, asked, assembly.reading_for(asked))
+
+
+def _options(
+    command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[str, str]
+) -> options.RunOptions:
+    cwd = os.path.abspath(given["cwd"] or os.getcwd())
+    name = given["name"] or preparing.name_of(command)
+    return options.RunOptions(
+        name=name,
+        argv=command,
+        cwd=cwd,
+        backend=given["place"],
+        checkpoints=preparing.absolute(cwd, given["checkpoints"]),
+        resume_arg=given["resume_arg"],
+        resume_by=given["resume_by"],
+        resume=given["resume"],
+        progress_regex=given["progress_regex"],
+        log=given["log"],
+        end_on_nonfinite=given["end_on_nan"],
+        settings=setting_files.load(setting_files.Sources(cwd, environ, preparing.chosen(given))),
+    )
+
+
+def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for pair in given:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise errors.UsageError(errors.Problem(f"{pair!r} is not K=V", "--env"))
+        found[key] = value
+    return found
+
+
+def _create(
+    store: sqlite.SqliteStore,
+    asked: options.RunOptions,
+    first: checkpoints.Checkpoint | None,
+    keep: Callable[[str], None],
+) -> ports.RunRow:
+    row = store.create(asked.name, clock.SystemClock().wall())
+    kept = launching.keep_policy(asked)
+    folders.write(places.run_dir(asked.name), folders.OPTIONS, replace(kept, name=asked.name).to_json())
+    keep(asked.name)
+    created = events.RunCreated(
+        at=row.created_at,
+        run=asked.name,
+        backend=asked.backend,
+        policy=policy_files.choose_any(asked.settings.run.policy).name,
+        checkpoints=asked.checkpoints,
+        resume_path=first.path if first is not None else None,
+        resume_step=first.step if first is not None else None,
+    )
+    store.append(row.id, [created], 0)
+    return row

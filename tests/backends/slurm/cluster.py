@@ -1,0 +1,181 @@
+"""A real Slurm of a few nodes on this machine: munged, slurmctld and several slurmd, started by hand in a folder."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import waiting
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sacct")
+
+_CONF = """\
+ClusterName=runward
+SlurmctldHost={host}
+SlurmctldPort={port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={dir}/munge.socket
+StateSaveLocation={dir}/state
+SlurmdSpoolDir={dir}/spool.%n
+SlurmctldPidFile={dir}/slurmctld.pid
+SlurmdPidFile={dir}/slurmd.%n.pid
+SlurmctldLogFile={dir}/slurmctld.log
+SlurmdLogFile={dir}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=100000
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PreemptExemptTime=00:00:00
+JobRequeue=1
+JobFileAppend=1
+MinJobAge=300
+KillWait=2
+OverTimeLimit=0
+SlurmdTimeout=10
+InactiveLimit=0
+ReturnToService=2
+MpiDefault=none
+MailProg=/bin/true
+SlurmdParameters=config_overrides
+NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=4 RealMemory=2000
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 OverSubscribe=NO
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 OverSubscribe=NO
+"""
+
+
+def missing() -> list[str]:
+    """Programs that a cluster needs and this machine lacks; `root` where the tests do not run as root."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    lacking = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+    return lacking if os.geteuid() == 0 else [*lacking, "root"]
+
+
+class Cluster:
+    """Daemons of ours, by their own processes."""
+
+    def __init__(self, folder: Path, nodes: int = 2) -> None:
+        self.folder = folder
+        self.nodes = [f"n{i + 1}" for i in range(nodes)]
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        self.env["PATH"] = self.env.get("PATH", "") + ":/usr/sbin:/sbin"
+
+    def start(self) -> None:
+        """Write the configuration, start everything, wait until all nodes are idle."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o755)
+        (self.folder / "state").mkdir(exist_ok=True)
+        for node in self.nodes:
+            (self.folder / f"spool.{node}").mkdir(exist_ok=True)
+        port, first = _free_ports(len(self.nodes))
+        conf = _CONF.format(
+            host=socket.gethostname().partition(".")[0],
+            port=port,
+            dir=self.folder,
+            nodes=len(self.nodes),
+            first=first,
+            last=first + len(self.nodes) - 1,
+        )
+        (self.folder / "slurm.conf").write_text(conf)
+        key = self.folder / "munge.key"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o400)
+        self.start_munge()
+        self.start_controller()
+        for node in self.nodes:
+            self.start_node(node)
+        waiting.wait_until(lambda: self.node_states() == ["idle"] * len(self.nodes), "all nodes idle", 90)
+
+    def start_munge(self) -> None:
+        """munged on a socket of its own."""
+        d = self.folder
+        self._spawn(
+            "munged",
+            [
+                *("munged", "--force", "--foreground"),
+                *(f"--socket={d}/munge.socket", f"--key-file={d}/munge.key", f"--seed-file={d}/munged.seed"),
+                *(f"--log-file={d}/munged.log", f"--pid-file={d}/munged.pid"),
+            ],
+        )
+        waiting.wait_until((d / "munge.socket").exists, "munge socket", 30)
+
+    def start_controller(self) -> None:
+        """slurmctld, in the foreground of its process."""
+        self._spawn("slurmctld", ["slurmctld", "-D", "-i"])
+
+    def start_node(self, node: str) -> None:
+        """One slurmd."""
+        self._spawn(node, ["slurmd", "-D", "-N", node])
+
+    def _spawn(self, name: str, argv: list[str]) -> None:
+        with open(self.folder / f"{name}.out", "ab") as out:
+            self._running[name] = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.env, start_new_session=True
+            )
+
+    def stop(self, name: str, signum: int = signal.SIGTERM) -> None:
+        """End one daemon: `munged`, `slurmctld` or a node's name."""
+        process = self._running.pop(name, None)
+        if process is not None:
+            process.send_signal(signum)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def close(self) -> None:
+        """Cancel what runs, end all daemons."""
+        if "slurmctld" in self._running and "munged" in self._running:
+            self.run("scancel", "-u", "root", check=False)
+            time.sleep(0.5)
+        for name in (*self.nodes, "slurmctld", "munged"):
+            self.stop(name, signal.SIGKILL if name in self.nodes else signal.SIGTERM)
+
+    def run(self, *argv: str, check: bool = True) -> str:
+        """Output of a Slurm command."""
+        done = subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60, check=False)
+        if check and done.returncode:
+            raise AssertionError(f"{argv}: {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def node_states(self) -> list[str]:
+        """The state of every node."""
+        out = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%t", check=False)
+        return out.split()
+
+    def wait_state(self, job: str, *states: str, within: float = 60) -> str:
+        """Wait until squeue has a job in one of `states`."""
+
+        def look() -> str:
+            return self.run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T", check=False).strip()
+
+        waiting.wait_until(lambda: look() in states, f"{job} in {states}", within)
+        return look()
+
+
+def _free_ports(nodes: int) -> tuple[int, int]:
+    """A port for the controller and the first of a row of ports for nodes."""
+    base = 20000 + secrets.randbelow(20000)
+    while any(_taken(base + i) for i in range(nodes + 1)):
+        base = 20000 + secrets.randbelow(20000)
+    return base, base + 1
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+        return False

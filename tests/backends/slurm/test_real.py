@@ -1,0 +1,272 @@
+"""Runs on a real cluster: every way to end, seen from outside through the command line."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import waiting
+from backends.slurm import cluster as clusters
+from runward import ports
+from runward.backends.slurm import backend, commands
+from runward.core import job
+from runward.runners import local
+from runward.scan import tailer
+
+pytestmark = [pytest.mark.slurm, pytest.mark.e2e, pytest.mark.timeout(240)]
+
+
+class World:
+    """A cluster, a state directory, and Runward beside them."""
+
+    def __init__(self, cluster: clusters.Cluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+        self.env = {
+            **cluster.env,
+            "RUNWARD_STATE_DIR": str(folder / "state"),
+            "RUNWARD_TICKS__SLURM": "1s",
+            "RUNWARD_WATCH__MISSING_AFTER": "5s",
+        }
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def script(self, text: str, name: str = "job.sh") -> Path:
+        path = self.folder / name
+        path.write_text(f"#!/bin/bash\n#SBATCH --output={self.folder}/log-%j.txt\n{text}\n")
+        return path
+
+    def runward(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "runward", *argv]
+        return subprocess.run(
+            command, env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def start(self, *argv: str) -> "subprocess.Popen[bytes]":
+        log = (self.folder / "runward.log").open("ab")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runward", *argv], env=self.env, cwd=self.folder, stdout=log, stderr=log
+        )
+        log.close()
+        self.started.append(process)
+        return process
+
+    def submit(self, *argv: str) -> "subprocess.Popen[bytes]":
+        return self.start("submit", "--on", "slurm", "--name", "demo", *argv)
+
+    def status(self, name: str = "demo") -> dict[str, Any]:
+        out = self.runward("status", name, "--json").stdout
+        return json.loads(out) if out.strip() else {}
+
+    def attempts(self, name: str = "demo") -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.status(name).get("attempts", [])
+        return found
+
+    def job_of(self, n: int, name: str = "demo") -> str:
+        waiting.wait_until(
+            lambda: len(self.attempts(name)) >= n and self.attempts(name)[n - 1].get("job"),
+            f"attempt {n}: {self.words()}",
+        )
+        return str(self.attempts(name)[n - 1]["job"])
+
+    def words(self) -> str:
+        path = self.folder / "runward.log"
+        return path.read_text() if path.exists() else ""
+
+    def ended(self, process: "subprocess.Popen[bytes]") -> int:
+        try:
+            return process.wait(120)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"never ended: {self.words()}") from None
+
+    def cause(self, n: int = 1, name: str = "demo") -> str:
+        verdict = self.attempts(name)[n - 1]["verdict"]
+        return str(verdict["cause"])
+
+
+@pytest.fixture
+def world(cluster: clusters.Cluster, tmp_path: Path) -> Iterator[World]:
+    made = World(cluster, tmp_path)
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    cluster.run("scancel", "-u", "root", check=False)
+    waiting.wait_until(lambda: not cluster.run("squeue", "-h"), "an empty queue")
+
+
+def test_a_job_that_fails_is_submitted_again_and_resumes_from_the_newest_checkpoint(world: World) -> None:
+    checkpoints = world.folder / "ckpt"
+    checkpoints.mkdir()
+    save = (
+        f"{sys.executable} -c 'import zipfile,sys\n"
+        'z=zipfile.ZipFile(sys.argv[1]+".tmp","w")\n'
+        'z.writestr("a/data.pkl",b"\\x80\\x02}q\\x00.")\n'
+        'z.writestr("a/version","3")\n'
+        "z.close()\n"
+        "import os\n"
+        'os.rename(sys.argv[1]+".tmp",sys.argv[1])'
+        f"' {checkpoints}/step_4.pt"
+    )
+    script = world.script(
+        f'echo "args: $@"; [ "$1" = --load ] && {{ echo "step 5/5 loss: 0.1"; exit 0; }}\n'
+        f'for i in 1 2 3 4; do echo "step $i/5 loss: 0.5"; sleep 0.2; done\n{save}\nsleep 1\n'
+        'echo "RuntimeError: NCCL error in: somewhere"; exit 1'
+    )
+    code = world.ended(
+        world.submit("--checkpoints", str(checkpoints), "--resume-arg", "--load {path}", str(script))
+    )
+    assert code == 0, world.words()
+    first, second = world.attempts()
+    assert first["verdict"]["cause"] == "nccl_error"
+    assert second["resumed_from"]["path"] == f"{checkpoints}/step_4.pt"
+    log = (world.folder / f"log-{second['job']}.txt").read_text()
+    assert f"args: --load {checkpoints}/step_4.pt" in log
+
+
+def test_a_users_scancel_is_never_restarted_by_a_native_policy(world: World) -> None:
+    process = world.submit(str(world.script("sleep 300")))
+    job_id = world.job_of(1)
+    world.cluster.wait_state(job_id, "RUNNING")
+    world.cluster.run("scancel", job_id)
+    assert world.ended(process) != 0
+    assert len(world.attempts()) == 1
+    assert world.cause() == "cancelled"
+
+
+def test_a_seed_policy_restarts_a_cancelled_job_and_says_how_to_switch_that_off(world: World) -> None:
+    process = world.submit("--policy", "seed:megatron_transient", str(world.script("sleep 300")))
+    job_id = world.job_of(1)
+    world.cluster.wait_state(job_id, "RUNNING")
+    world.cluster.run("scancel", job_id)
+    second = world.job_of(2)
+    assert second != job_id
+    assert "respect_scancel" in world.attempts()[0]["decision"]["reason"]
+    assert world.runward("stop", "demo", "--now").returncode == 0
+    world.ended(process)
+    assert len(world.attempts()) == 2, "stopped through Runward: not restarted"
+
+
+def test_a_requeue_keeps_the_id_and_makes_another_attempt(world: World) -> None:
+    script = world.script('echo "step 1/9 loss: 1"; sleep 300')
+    process = world.submit("--sbatch=--requeue", str(script))
+    job_id = world.job_of(1)
+    world.cluster.wait_state(job_id, "RUNNING")
+    world.cluster.run("scontrol", "requeue", job_id)
+    assert world.job_of(2) == job_id
+    queued = world.cluster.run("squeue", "-h", "-t", "all", "-o", "%A", "-n", "job.sh").split()
+    assert queued.count(job_id) == 1
+    live = world.cluster.run("squeue", "-h", "-o", "%A").split()
+    assert live == [job_id], "never a second job beside one that goes on"
+    world.runward("stop", "demo", "--now")
+    world.ended(process)
+
+
+def test_preemption_by_a_more_urgent_partition_is_a_requeue(world: World) -> None:
+    process = world.submit("--sbatch=--exclusive", "--sbatch=--nodes=2", str(world.script("sleep 300")))
+    job_id = world.job_of(1)
+    world.cluster.wait_state(job_id, "RUNNING")
+    urgent = world.script("sleep 2", "urgent.sh")
+    world.cluster.run("sbatch", "-p", "urgent", "--exclusive", "-N2", str(urgent))
+    assert world.job_of(2) == job_id
+    assert world.cause() == "preempted"
+    world.runward("stop", "demo", "--now")
+    world.ended(process)
+
+
+def test_an_element_of_an_array_is_a_run_of_its_own(world: World) -> None:
+    script = world.script('[ "$SLURM_ARRAY_TASK_ID" = 3 ] || exit 9\necho "KeyError: 1"; exit 4')
+    out = world.cluster.run("sbatch", "--parsable", "--array=2-3", str(script)).strip()
+    world.cluster.wait_state(f"{out}_3", "FAILED")
+    done = world.runward("diagnose", f"slurm:{out}_3", "--json")
+    assert json.loads(done.stdout)["verdict"]["cause"], done.stdout + done.stderr
+    process = world.start("attach", f"slurm:{out}_3", "--name", "demo")
+    world.ended(process)
+    assert world.attempts()[0]["exit"]["code"] == 4
+    missing = world.runward("diagnose", f"slurm:{out}")
+    assert missing.returncode == 3
+    assert f"{out}_2" in missing.stderr
+
+
+def test_a_controller_that_is_stopped_for_a_while_ends_nothing(world: World) -> None:
+    process = world.submit(str(world.script("sleep 300")))
+    job_id = world.job_of(1)
+    world.cluster.wait_state(job_id, "RUNNING")
+    world.cluster.stop("slurmctld")
+    try:
+        waiting.wait_until(lambda: _blind(world), f"contact lost: {world.words()}", 90)
+        assert process.poll() is None
+    finally:
+        world.cluster.start_controller()
+    waiting.wait_until(lambda: not _blind(world), f"seen again: {world.words()}", 90)
+    assert len(world.attempts()) == 1
+    assert world.cluster.run("squeue", "-h", "-o", "%A").split() == [job_id]
+    world.runward("stop", "demo", "--now")
+    world.ended(process)
+
+
+def _blind(world: World) -> bool:
+    events = [json.loads(line) for line in world.runward("events", "demo", "--json").stdout.splitlines()]
+    kinds = [str(event.get("kind") or event.get("event") or event.get("type")) for event in events]
+    lost = [i for i, kind in enumerate(kinds) if kind == "contact_lost"]
+    back = [
+        i for i, kind in enumerate(kinds) if kind in ("contact_regained", "contact_restored", "contact_back")
+    ]
+    return bool(lost) and (not back or back[-1] < lost[-1])
+
+
+@pytest.fixture
+def asked(cluster: clusters.Cluster) -> Callable[[float], backend.Slurm]:
+    def make(quiet_s: float) -> backend.Slurm:
+        asking = commands.Commands(local.Local(), cluster.env)
+        settings = backend.Settings(every_s=0.5, missing_after_s=600.0, quiet_s=quiet_s, patience_s=30.0)
+        return backend.Slurm(backend.Means(asking, tailer.FileLog, settings))
+
+    return make
+
+
+def test_a_node_that_dies_is_a_node_failure_and_is_named(
+    world: World, asked: Callable[[float], backend.Slurm]
+) -> None:
+    slurm = asked(0.1)
+    options = {backend.SBATCH: json.dumps(["--nodelist=n2", "--no-requeue"])}
+    script = str(world.script("sleep 300"))
+    spec = job.JobSpec((script,), str(world.folder), world.env, options=options)
+    handle = slurm.submit(spec, "demo-1-abc")
+    world.cluster.wait_state(backend.split(handle)[0], "RUNNING")
+    world.cluster.stop("n2", 9)
+    try:
+        world.cluster.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=test")
+        waiting.wait_until(lambda: _final(slurm, handle), "node failure", 90)
+        over = slurm.poll([handle])[handle]
+        assert isinstance(over, job.JobStatus)
+        assert (over.state, over.word, over.node) == (job.JobState.NODE_FAILED, "NODE_FAIL", "n2")
+    finally:
+        world.cluster.start_node("n2")
+        world.cluster.run("scontrol", "update", "NodeName=n2", "State=RESUME", check=False)
+        waiting.wait_until(lambda: world.cluster.node_states() == ["idle", "idle"], "both nodes", 90)
+
+
+def _final(slurm: backend.Slurm, handle: str) -> bool:
+    found = slurm.poll([handle])[handle]
+    return isinstance(found, job.JobStatus) and found.state.final
+
+
+def test_without_munge_nothing_is_seen_and_nothing_is_denied(
+    world: World, asked: Callable[[float], backend.Slurm]
+) -> None:
+    slurm = asked(0.1)
+    handle = slurm.submit(job.JobSpec((str(world.script("sleep 300")),), "/tmp", world.env), "demo-1-abd")
+    waiting.wait_until(lambda: isinstance(slurm.poll([handle])[handle], job.JobStatus), "a look")
+    world.cluster.stop("munged")
+    try:
+        waiting.wait_until(lambda: isinstance(slurm.poll([handle])[handle], job.Unseen), "unseen", 90)
+        with pytest.raises(ports.ContactLost):
+            slurm.find("demo-1-abd")
+    finally:
+        world.cluster.start_munge()
+    waiting.wait_until(lambda: isinstance(slurm.poll([handle])[handle], job.JobStatus), "seen again", 90)
+    assert slurm.find("demo-1-abd") == handle
