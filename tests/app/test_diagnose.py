@@ -189,8 +189,8 @@ def test_a_casebook_stays_small_whatever_is_read():
             app.Log(
                 signals.Source("x", None, None, 2031),
                 (
-                    ports.Chunk(n * 1000, (f"[rank{n}]: KeyError: 'a'\n" * 20).encode()[:1000])
-                    for n in range(9000)
+                    ports.Chunk(n * 1000, (f"[rank{n}]: KeyError: 'a'\n" * 6).encode()[:1000])
+                    for n in range(4300)
                 ),
             )
         ],
