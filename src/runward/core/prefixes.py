@@ -51,14 +51,17 @@ _SPEAKERS = [
     ("t", r"task(?P<rank>\d{1,6})(?:: | (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?)"),
     (
         "(",
-        r"\((?P<who>[A-Za-z_][\w.:<>\[\] -]{0,80}? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:-]+))?\)(?: \|)?",
+        r"\((?:[A-Za-z_][\w.:<>\[\]()=, -]{0,80}? )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?\)(?: \|)?",
     ),
     ("(", r"\((?:raylet|autoscaler[^)]*|gcs_server)(?:[^)]{0,60}ip=(?P<node>[\w.:-]+))?\)"),
     ("[", r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\]"),
     ("[", r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d{1,6})\]"),
     (_WORD, r"(?P<node>[A-Za-z][\w.-]*)\[(?P<rank>\d{1,6})\]:"),
     (_WORD + _DIGIT, r"(?P<node>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<local>\d{1,3})\]"),
-    ("wt", r"(?:worker|trainer)[-_ ]?(?P<rank>\d{1,6})(?:: | \| )"),
+    ("wtWp", r"(?:[Ww]orker|trainer|proc|process)[-_ ]?(?P<rank>\d{1,6})(?:: | +\| )"),
+    ("[", r"\[(?:[Ww]orker|GPU|gpu|[Pp]roc(?:ess)?)[ :=#-]?(?P<rank>\d{1,5})\]:?"),
+    ("[", r"\[(?P<rank>\d{1,5})\]: (?=\S)"),
+    ("[", r"\[[^\]]{1,80}?\b[Rr]ank[ =:]{0,2}(?P<rank>\d{1,6})\]:?"),
     ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5}): "),
 ]
 _TIMES = [
