@@ -372,5 +372,5 @@ def corpus(seed=1):
 
 if __name__ == "__main__":
     with open(sys.argv[1], "w", encoding="utf-8") as file:
-        for one in corpus(int(sys.argv[2]) if len(sys.argv) > 2 else 1):
-            file.write(json.dumps(one) + "\n")
+        cases = corpus(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+        file.writelines(json.dumps(one) + "\n" for one in cases)

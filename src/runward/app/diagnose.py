@@ -15,6 +15,8 @@ _IGNORED = "Exception ignored in"
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _LINE_END = re.compile(rb"[\n\r]")
 _LONGEST = 16 << 10
+_AROUND = 8
+"""Progress lines kept on both sides of anything else in bulk data."""
 TRACEBACK_RULE, IGNORED_RULE = "python_traceback_start", "python_exception_ignored"
 
 
@@ -24,6 +26,8 @@ class Options:
 
     counted: bool = True
     """Count lines while reading; else `line` stays empty."""
+    lean: bool = True
+    """Let the scanner leave out repeated lines of bulk data: worth its set-up in large logs only."""
     window: "Window | None" = None
 
 
@@ -42,7 +46,7 @@ class Reader:
         self._book, self._rules, self._scanner, self._source = book, ruleset.rules, scanner, source
         self._grouper = tracebacks.Grouper(source)
         self._lines = _LineCounter()
-        self._counted = chosen.counted
+        self._counted, self._lean = chosen.counted, chosen.lean
         self._window = chosen.window.fresh() if chosen.window else Window()
         self._carry = b""
         self._carry_at = 0
@@ -56,7 +60,8 @@ class Reader:
         if self._counted:
             self._lines.chunk(chunk.data, chunk.offset)
         cursor = 0
-        for hit in self._scanner.feed(chunk.data, chunk.offset, bulk=chunk.bulk):
+        hits = self._scanner.feed(chunk.data, chunk.offset, bulk=chunk.bulk and self._lean)
+        for hit in self._some(hits) if chunk.bulk else hits:
             cursor = self._hit(hit, chunk, cursor)
         self._follow(chunk, cursor, len(chunk.data), last=True)
         if self._counted:
@@ -70,6 +75,14 @@ class Reader:
             self._show(self._carry, self._carry_at)
         self._carry = b""
         self._book.settle()
+
+    def _some(self, hits: Sequence[ports.Hit]) -> list[ports.Hit]:
+        """Of many progress lines in a row the first and the last ones, and those around anything else."""
+        keep = set(range(_AROUND)) | set(range(len(hits) - _AROUND, len(hits)))
+        for place, hit in enumerate(hits):
+            if self._rules[hit.pattern].role is not signals.Role.PROGRESS:
+                keep |= set(range(place - _AROUND, place + _AROUND + 1))
+        return [hit for place, hit in enumerate(hits) if place in keep]
 
     def _number(self, offset: int) -> int | None:
         return self._lines.number(offset) if self._counted else None
@@ -178,6 +191,8 @@ class Log:
     chunks: Iterable[ports.Chunk]
     counted: bool = True
     """Whether lines are counted while reading; else `line` stays empty and can be had from `offset`."""
+    lean: bool = True
+    """As in `Options`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +207,7 @@ def read(engine: Engine, logs: Iterable[Log], window: Window | None = None) -> c
     """A casebook of these logs. Raises what reading them raises (OSError, ContactLost)."""
     book = casebook.Casebook(engine.ruleset)
     for log in logs:
-        options = Options(log.counted, window)
+        options = Options(log.counted, log.lean, window)
         reader = Reader(book, engine.ruleset, engine.scanner(), log.source, options)
         for chunk in log.chunks:
             reader.feed(chunk)

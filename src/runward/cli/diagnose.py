@@ -71,6 +71,7 @@ def _question(options: dict[str, object]) -> "wired.Question":  # type: ignore[n
         since=wired.instant(_word(options, "since"), "--since"),
         until=wired.instant(_word(options, "until"), "--until"),
         rules=texts("rule_files"),
+        explain=bool(options["explain"]),
     )
 
 

@@ -67,7 +67,7 @@ def load(extra: Sequence[str] = (), *, user: bool = True) -> rules.RuleSet:
     sources = shipped() + (of_user() if user else [])
     sources += [Source(path, _read(path), user=True) for path in extra]
     key = _key(sources)
-    path = os.path.join(_cache_folder(), f"rules-{key}.json")
+    path = os.path.join(cache_folder(), f"rules-{key}.json")
     return _cached(path, key) or _compiled(sources, key, path)
 
 
@@ -114,7 +114,8 @@ def _key(sources: Iterable[Source]) -> str:
     return digest.hexdigest()
 
 
-def _cache_folder() -> str:
+def cache_folder() -> str:
+    """Where compiled rules are kept: `$RUNWARD_CACHE_DIR/rules`, else the platform's place."""
     base = os.environ.get("RUNWARD_CACHE_DIR") or platformdirs.user_cache_dir("runward")
     return os.path.join(base, "rules")
 
@@ -136,12 +137,12 @@ def _compiled(sources: Iterable[Source], key: str, path: str) -> rules.RuleSet:
         "rules": [rule.to_json() for rule in parsed.rules],
         "problems": [[problem.what, problem.where] for problem in parsed.problems],
     }
-    _keep(path, json.dumps(raw, separators=(",", ":")).encode())
+    keep(path, json.dumps(raw, separators=(",", ":")).encode())
     bare = tuple(replace(rule, match=(), no_match=()) for rule in parsed.rules)
     return rules.RuleSet(bare, key, parsed.problems)
 
 
-def _keep(path: str, data: bytes) -> None:
+def keep(path: str, data: bytes) -> None:
     """Put a file in place by rename; a cache that cannot be written is no error."""
     temporary = f"{path}.{os.getpid()}"
     try:

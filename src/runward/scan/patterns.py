@@ -75,6 +75,8 @@ class Options:
     """Take patterns without a literal of 3 bytes too: they are tried on every line (about 5 MB/s each)."""
     sparse: frozenset[int] = frozenset()
     """Patterns of lines that repeat, such as progress: of bulk data, the first and last hits will do."""
+    tested: str = ""
+    """The engine that passed its test with these very literals here before: it is not tested again."""
 
 
 def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
@@ -99,7 +101,7 @@ def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
         if need is not None:
             for text in need.as_bytes():
                 words.setdefault(engines.Literal(text, need.nocase), []).append((place, need))
-    choice = engines.choose(list(words), chosen.engine)
+    choice = engines.choose(list(words), chosen.engine, chosen.tested)
     slow = tuple(place for place, need in enumerate(needs) if need is None)
     return Compiled(labels, sources, choice.engine, choice.notes, slow, chosen.sparse, words)
 

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,13 +45,42 @@ def engine(extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None
     from runward import scan
 
     loaded = ruleset or rulesets.load(extra_rules)
+    tested = _Tested(loaded.fingerprint)
     compiled = scan.compile(
         [rule.pattern for rule in loaded.rules],
         names=[rule.name for rule in loaded.rules],
         needs=[rule.need for rule in loaded.rules],
-        options=scan.Options(sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule))),
+        options=scan.Options(
+            sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule)), tested=tested.engine
+        ),
     )
+    tested.remember(compiled.engine.name)
     return app.Engine(loaded, lambda: scan.LineScanner(compiled))
+
+
+class _Tested:
+    """Which engine passed its test with these rules on this installation: asked once, not at every start."""
+
+    def __init__(self, fingerprint: str) -> None:
+        from importlib.util import find_spec
+
+        found = find_spec("pyperscan")
+        stamp = os.stat(found.origin).st_mtime_ns if found and found.origin else 0
+        key = f"{fingerprint}-{stamp:x}-{sys.hexversion:x}"
+        self._path = os.path.join(rulesets.cache_folder(), f"engine-{key}") if fingerprint else ""
+        self.engine = self._read()
+
+    def _read(self) -> str:
+        try:
+            with open(self._path, encoding="ascii") as file:
+                return file.read(40).strip()
+        except (OSError, ValueError):
+            return ""
+
+    def remember(self, engine: str) -> None:
+        """Keep the engine's name; a cache that cannot be written costs time and nothing else."""
+        if self._path and self.engine != engine:
+            rulesets.keep(self._path, engine.encode())
 
 
 def _sparse(rule: rules.Rule) -> bool:
@@ -71,6 +101,7 @@ class Question:
     until: float | None = None
     """Seconds since the epoch: only lines between them count."""
     rules: tuple[str, ...] = ()
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +203,7 @@ def open_log(path: str, opened: list[reading.LogFile], *, several: bool) -> app.
     opened.append(file)
     year = time.gmtime(file.changed_at).tm_year
     source = signals.Source(path, app.rank_of(path, several=several), None, year)
-    chunks = file.chunks()
-    if os.stat(path).st_size < _SMALL:
-        chunks = (replace(chunk, bulk=False) for chunk in chunks)
-    return app.Log(source, chunks, counted=False)
+    return app.Log(source, file.chunks(), counted=False, lean=os.stat(path).st_size >= _SMALL)
 
 
 def merged(known: contexts.Context, said: contexts.Context) -> contexts.Context:
