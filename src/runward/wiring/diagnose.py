@@ -128,7 +128,7 @@ def answer(question: Question) -> Answer:
     remarks = tuple(f"{file.path}: {note}" for file in opened for note in file.notes)
     remarks += tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
     found = _numbered(diagnosis.diagnose(book, ctx, attempt), opened)
-    return Answer(found, diagnosis.weighed(book, ctx, attempt), remarks)
+    return Answer(found, diagnosis.weighed(book, ctx, attempt) if question.explain else [], remarks)
 
 
 def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> failures.Diagnosis:
@@ -155,13 +155,18 @@ def resolve(targets: Sequence[str], opened: list[reading.LogFile], attempt: int 
         scheme, _, rest = targets[0].partition(":")
         if rest and scheme in _RESOLVERS:
             return _delegate(scheme, rest)
-        if not rest and not glob.has_magic(targets[0]) and _known("run"):
+        if not rest and not _looks_like_a_path(targets[0]) and _known("run"):
             from runward.wiring import runs
 
             return runs.diagnosable(targets[0], attempt)
     paths = [path for target in targets for path in _paths(target.removeprefix("file:"))]
     several = len(paths) > 1
     return Sources(tuple(open_log(path, opened, several=several) for path in paths))
+
+
+def _looks_like_a_path(target: str) -> bool:
+    named = target.endswith((".log", ".out", ".err", ".txt", ".gz", ".zst", ".xz", ".json", ".jsonl"))
+    return named or "/" in target or glob.has_magic(target)
 
 
 def _known(scheme: str) -> bool:
