@@ -1,5 +1,6 @@
 """`runward run`: check, make the run, and watch it here or in the background."""
 
+import contextlib
 import os
 import signal
 import time
@@ -12,7 +13,7 @@ from runward.app import diagnose, looping, showing, waking, watching
 from runward.config import policy_files
 from runward.core import checkpoints, ending, events, observations, options
 from runward.store import folders, sqlite
-from runward.wiring import clock, detaching, leases, places, preparing, processes, saying, warning
+from runward.wiring import clock, detaching, leases, places, preparing, processes, saying, typing_in, warning
 from runward.wiring import watching as assembly
 
 
@@ -86,9 +87,15 @@ def foreground(
         show = showing.Showing(lambda: _streams(watch, parts, asked), 1)
         hand = _Hand(watch, show, os.path.join(places.run_dir(asked.name), folders.WATCHER_LOG))
         loop = looping.Loop([watch], alarm, hand.on_signal, shown=show)
-        loop.run()
+        with typing_in.forwarded(lambda: _folder(watch)) if asked.tty else contextlib.nullcontext():
+            loop.run()
         show()
     return ending.exit_code(watch.state)
+
+
+def _folder(watch: watching.RunWatch) -> str | None:
+    live = watch.state.live
+    return live.handle if live is not None else None
 
 
 def _stdin() -> int | None:
