@@ -1,0 +1,215 @@
+"""`runward patrol`: boxes and expectations to visits, what is remembered between ticks, and the safe remedies."""
+
+import dataclasses
+import json
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runward import ports
+from runward.app import patrol
+from runward.core import errors, far_facts, inventory, patrolling, stages
+from runward.wiring import far
+
+_RESUME = """
+set -u
+mkdir -- "$1" 2>/dev/null || {
+  now=$(date +%s); at=$(stat -c %Y -- "$1" 2>/dev/null || echo "$now")
+  [ $((now - at)) -lt 3600 ] && { echo "a resume was begun here less than an hour ago"; exit 3; }
+  touch -- "$1"
+}
+cd -- "$2" || exit 4
+log=$3
+shift 3
+if command -v setsid >/dev/null 2>&1; then setsid "$@" </dev/null >>"$log" 2>&1 &
+else nohup "$@" </dev/null >>"$log" 2>&1 & fi
+echo "started as $!"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line says beside the inventory."""
+
+    match: str | None = "train"
+    logs: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    """Local directory, far directory."""
+    session: str | None = None
+    total: int | None = None
+    disk_pct_max: int = 95
+    stall_after_s: float = 1800.0
+    resume: str | None = None
+    gpus: bool = True
+    slurm: bool = True
+
+
+def expected(box: inventory.Box, wishes: Wishes) -> patrolling.Expected:
+    """What is looked at and wanted on a box."""
+    questions = far_facts.Questions(
+        match=wishes.match or None,
+        logs=wishes.logs or box.logs,
+        checkpoints=wishes.checkpoints or box.checkpoints,
+        mounts=wishes.mounts or box.mounts or (("/",) if not box.workdir else (box.workdir,)),
+        markers=wishes.markers,
+        results=wishes.results,
+        counts=tuple(far_path for _, far_path in wishes.sources),
+        gpus=wishes.gpus,
+    )
+    return patrolling.Expected(
+        box.name,
+        questions,
+        session=wishes.session,
+        total=wishes.total or None,
+        sources={far_path: count_files(here) for here, far_path in wishes.sources},
+        disk_pct_max=wishes.disk_pct_max,
+        stall_after_s=wishes.stall_after_s,
+        slurm=wishes.slurm,
+        resume=wishes.resume,
+    )
+
+
+def count_files(path: str) -> int | None:
+    """Regular files below a local directory; None when it is not there or cannot be read."""
+    failed: list[OSError] = []
+    count = 0
+    for root, _, names in os.walk(path, onerror=failed.append):
+        count += sum(os.path.isfile(os.path.join(root, name)) for name in names)
+    return None if failed or not os.path.isdir(path) else count
+
+
+def visits(boxes: Sequence[inventory.Box], wishes: Wishes) -> list[patrol.Visit]:
+    """One visit a box."""
+    return [patrol.Visit(far.runner(box.host), expected(box, wishes), _load(box.name)) for box in boxes]
+
+
+def tick(todo: Sequence[patrol.Visit], at_once: int) -> Iterator[tuple[patrol.Visit, patrolling.Report]]:
+    """Judge every box, remember what the next tick needs, yield as the answers come."""
+    for visit, report, kept in patrol.tick(todo, far.probe(), time.time, at_once):
+        _save(report.box, kept)
+        yield visit, report
+
+
+def _file(box: str) -> str:
+    return os.path.join(far.folder("patrol"), far.safe_name(box) + ".json")
+
+
+def _load(box: str) -> patrolling.Remembered:
+    try:
+        with open(_file(box), encoding="utf-8") as file:
+            body = json.loads(file.read(1 << 16))
+        names = {f.name for f in dataclasses.fields(patrolling.Remembered)}
+        kept: dict[str, Any] = {
+            key: tuple(v) if isinstance(v, list) else v for key, v in body.items() if key in names
+        }
+        return patrolling.Remembered(**kept)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return patrolling.Remembered()
+
+
+def _save(box: str, kept: patrolling.Remembered) -> None:
+    write_text(_file(box), json.dumps(dataclasses.asdict(kept)))
+
+
+def write_text(path: str, text: str) -> None:
+    """Put a file in place at once."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(
+        os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def act(visit: patrol.Visit, report: patrolling.Report, box: inventory.Box, wishes: Wishes) -> str | None:
+    """Carry out the remedy when it is one that may be repeated; what was done in words, None when nothing is."""
+    match report.remedy.act if report.remedy else None:
+        case patrolling.Act.RESUME:
+            return _resume(visit, box)
+        case patrolling.Act.TRANSFER:
+            return "; ".join(_transfer(box, here, there) for here, there in wishes.sources)
+        case patrolling.Act.UNSCHEDULE:
+            from runward.wiring import scheduling
+
+            return scheduling.remove(box.name)
+        case _:
+            return None
+
+
+def command(report: patrolling.Report, box: inventory.Box, wishes: Wishes) -> str | None:
+    """The remedy as a command for a person to run."""
+    match report.remedy.act if report.remedy else None:
+        case patrolling.Act.RESUME:
+            inner = f"cd {shlex.quote(box.workdir or '.')} && {shlex.join(stages.split('resume', wishes.resume or ''))}"
+            return inner if box.host == far.HERE else shlex.join(["ssh", "-t", box.host, inner])
+        case patrolling.Act.TRANSFER:
+            return " && ".join(shlex.join(_rsync(box, here, there)) for here, there in wishes.sources)
+        case patrolling.Act.UNSCHEDULE:
+            return shlex.join(["runward", "patrol", "--uninstall", box.name])
+        case _:
+            return None
+
+
+def _resume(visit: patrol.Visit, box: inventory.Box) -> str:
+    """Look once more, then start; a lock directory on the box makes a second start within the hour impossible."""
+    again = patrol.ask(visit.runner, visit.expected.questions, far.probe())
+    if isinstance(again, str):
+        return f"not resumed: {again}"
+    if patrolling.alive(again, visit.expected) is not False:
+        return "not resumed: something of the run lives"
+    work = box.workdir or "."
+    lock = f"{work.rstrip('/')}/.runward-resume"
+    log = f"{work.rstrip('/')}/runward-resume.log"
+    argv = stages.split("resume", visit.expected.resume or "")
+    call = ports.Call(("/bin/sh", "-c", _RESUME, "sh", lock, work, log, *argv), deadline_s=30.0)
+    try:
+        done = visit.runner.run(call)
+    except ports.ContactLost as lost:
+        return f"not known whether it was resumed: {lost}"
+    said = done.text.strip() or done.stderr.decode("utf-8", "replace").strip()
+    return f"resumed: {said}" if done.ok else f"not resumed: {said}"
+
+
+def _rsync(box: inventory.Box, here: str, there: str) -> list[str]:
+    far_end = there if box.host == far.HERE else f"{box.host}:{there}"
+    return [
+        "rsync", "-a", "--partial", "-s", "-e",
+        "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=10 -o ServerAliveCountMax=3",
+        "--", here.rstrip("/") + "/", far_end.rstrip("/") + "/",
+    ]  # fmt: skip
+
+
+def _transfer(box: inventory.Box, here: str, there: str) -> str:
+    try:
+        done = subprocess.run(
+            _rsync(box, os.path.abspath(here), there),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return "not resumed: rsync is not installed here"
+    if done.returncode == 0:
+        return f"transferred {here}"
+    why = done.stderr.decode("utf-8", "replace")[-200:].strip()
+    return f"transfer of {here} broke off (exit {done.returncode}): {why}"
+
+
+def check_match(pattern: str | None) -> None:
+    """Refuse a pattern that awk could not use. Raises UsageError."""
+    import re
+
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise errors.UsageError(
+            errors.Problem(f"{pattern!r} is no pattern: {error}", where="--match")
+        ) from None
