@@ -85,8 +85,7 @@ def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> No
     if options["html"]:
         from runward.ui import page_diagnosis
 
-        with open(str(options["html"]), "w", encoding="utf-8", errors="replace") as file:
-            file.write(page_diagnosis.page(found, target))
+        _write(str(options["html"]), page_diagnosis.page(found, target))
     if options["as_json"]:
         body = found.to_json(target)
         if options["explain"]:
@@ -100,3 +99,13 @@ def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> No
     if options["explain"]:
         for text in text_diagnosis.considered(answer.weighed):
             click.echo(text)
+
+
+def _write(path: str, text: str) -> None:
+    from runward.core import errors
+
+    try:
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except OSError as error:
+        raise errors.UsageError(errors.Problem(f"cannot be written: {error.strerror}", path)) from None

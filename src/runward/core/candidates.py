@@ -1,9 +1,10 @@
 """Which lines may be the first cause: all of them, less what was survived, explained away or of an older attempt."""
 
+import bisect
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from runward.core import casebook, context, exits, failures, rules, signals, tracebacks, xids
@@ -269,17 +270,20 @@ def boundaries(found: list[Candidate], book: casebook.Casebook) -> dict[str | No
 
 def alive(found: list[Candidate], book: casebook.Casebook, ctx: context.Context) -> list[Candidate]:
     """Without candidates that the training went on after."""
-    terminals = [c.order for c in found if c.terminal]
+    terminals = sorted(c.order for c in found if c.terminal)
     return [c for c in found if c.live or not survived(c, book, ctx, terminals)]
 
 
 def survived(
-    candidate: Candidate, book: casebook.Casebook, ctx: context.Context, terminals: Iterable[int]
+    candidate: Candidate, book: casebook.Casebook, ctx: context.Context, terminals: Sequence[int]
 ) -> bool:
     """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
     if candidate.entry is None or candidate.ends:
         return False
-    end = min((order for order in terminals if order >= candidate.order), default=math.inf)
+    if not book.advances or (book.advances[-1].order < candidate.order and len(book.progress) < 2):
+        return False
+    place = bisect.bisect_left(terminals, candidate.order)
+    end = terminals[place] if place < len(terminals) else math.inf
     later = [
         one for one in book.advances if one.order > candidate.order and _same_life(one, candidate, ctx, end)
     ]

@@ -81,7 +81,8 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     everything = candidates.gather(book)
     current = candidates.of_last_attempt(everything, book, attempt)
     found = candidates.alive(current, book, ctx)
-    dropped = [c for c in everything if c not in found]
+    kept = {id(c) for c in found}
+    dropped = [c for c in everything if id(c) not in kept]
     unstable = numerics.find(book, ctx)
     found += [unstable] if unstable else []
     found += testimony.gather(ctx)
