@@ -27,6 +27,9 @@ from runward.core import errors
 @click.option("--resume-by", type=click.Choice(["arg", "env", "self"]), help="How the trainer learns it.")
 @click.option("--resume", is_flag=True, help="Let attempt 1 resume from the newest complete checkpoint too.")
 @click.option("--policy", metavar="NAME|FILE", help="When to restart, when to stop.  [default: default]")
+@click.option(
+    "--monitoring", metavar="NAME|FILE", help="Signals to record and act on, e.g. megatron_production."
+)
 @click.option("--grace", type=DURATION, help="Between the stop signal and the cancel.  [default: 60s]")
 @click.option("--stop-signal", type=SIGNAL, help="Asks the job to end.  [default: TERM]")
 @click.option("--stall-after", type=DURATION, help="End an attempt that shows no progress for this long.")

@@ -22,6 +22,8 @@ class RunOptions:
     observe_only: bool = False
     policy_file: str | None = None
     """The run's own copy of a policy file; None: the preset that the settings name."""
+    monitoring: str | None = None
+    """A monitoring preset or file: its signals are recorded, acted on, and reported to policies by mode."""
     checkpoints: str | None = None
     """Absolute path."""
     resume_arg: str | None = None

@@ -66,6 +66,7 @@ def _options(
         argv=command,
         cwd=cwd,
         backend=given["place"],
+        monitoring=_monitoring(cwd, given["monitoring"]),
         checkpoints=preparing.absolute(cwd, given["checkpoints"]),
         resume_arg=given["resume_arg"],
         resume_by=given["resume_by"],
@@ -75,6 +76,18 @@ def _options(
         end_on_nonfinite=given["end_on_nan"],
         settings=setting_files.load(setting_files.Sources(cwd, environ, preparing.chosen(given))),
     )
+
+
+def _monitoring(cwd: str, name: str | None) -> str | None:
+    """A preset's name, or the path of a file; checked now. Raises UsageError with all its mistakes."""
+    if name is None:
+        return None
+    from runward.config import autoexp_files
+
+    path = os.path.join(cwd, name)
+    chosen = path if os.path.isfile(path) else name
+    autoexp_files.monitoring(chosen)
+    return chosen
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

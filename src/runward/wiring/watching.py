@@ -19,6 +19,7 @@ from runward.app import (
     owning,
     performing,
     quarantine,
+    signalling,
     watching,
 )
 from runward.config import policy_files
@@ -29,6 +30,9 @@ from runward.core import (
     effects,
     errors,
     events,
+    failures,
+    job,
+    mode_policies,
     observations,
     options,
     resume,
@@ -147,10 +151,12 @@ def build(
     """The watch of a run whose lease is ours."""
     driver = driving.Driver(row, parts.store, lease.number, bound(asked), parts.clock)
     place = parts.place(asked)
-    attendant = attending.Attending(_means(row, asked, parts))
+    heard = signals_of(asked, place, parts)
+    means = _means(row, asked, parts)
+    attendant = attending.Attending(replace(means, circumstance=_circumstance(means, heard)))
     observer = jobs.Jobs(place.backend, attendant, place.describe, place.wait_fds, parts.clock)
     driver.summarise = lambda state: view.row(state, view.Look(parts.clock.wall(), {}, None))
-    observers: list[watching.Observer] = [attendant, observer]
+    observers: list[watching.Observer] = [*([heard] if heard is not None else []), attendant, observer]
     if asked.settings.notify.to:
         observers.append(Notifications(asked, parts.clock))
     tick_s = place.tick_s if place.tick_s is not None else asked.settings.ticks.local_s
@@ -162,6 +168,37 @@ def build(
     )
     driver.journal(started)
     return watch
+
+
+def signals_of(asked: options.RunOptions, place: Place, parts: Shared) -> signalling.Signalling | None:
+    """The signals of the run's monitoring configuration; None without one."""
+    if asked.monitoring is None:
+        return None
+    from runward.config import autoexp_files
+    from runward.runners import local
+
+    means = signalling.Means(
+        monitor=autoexp_files.monitoring(asked.monitoring),
+        streams=place.backend.logs,
+        runner=local.Local(),
+        clock=parts.clock,
+        folder=os.path.join(places.run_dir(asked.name), "actions"),
+        cwd=asked.cwd,
+    )
+    return signalling.Signalling(means)
+
+
+def _circumstance(means: attending.Means, heard: signalling.Signalling | None) -> attending.Circumstances:
+    """What is told about an end: by the place, and by the signals of its logs."""
+    if heard is None:
+        return means.circumstance
+
+    def tell(handle: str, status: job.JobStatus, found: failures.Diagnosis) -> mode_policies.Circumstance:
+        said = means.circumstance(handle, status, found)
+        known = said.reports or mode_policies.reports_of(found.verdict)
+        return replace(said, reports=signalling.together(heard.reports(handle), known))
+
+    return tell
 
 
 def _hands(asked: options.RunOptions, driver: driving.Driver, parts: Shared) -> performing.Hands:

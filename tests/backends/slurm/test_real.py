@@ -269,4 +269,34 @@ def test_without_munge_nothing_is_seen_and_nothing_is_denied(
     finally:
         world.cluster.start_munge()
     waiting.wait_until(lambda: isinstance(slurm.poll([handle])[handle], job.JobStatus), "seen again", 90)
-    assert slurm.find("demo-1-abd") == handle
+    found = slurm.find("demo-1-abd")
+    assert found is not None
+    assert backend.split(found)[0] == backend.split(handle)[0]
+
+
+def test_a_signal_runs_its_command_once_an_event_and_a_seed_policy_hears_of_it(world: World) -> None:
+    monitoring = world.folder / "mine.yaml"
+    monitoring.write_text(_MONITORING.format(folder=world.folder))
+    script = world.script('echo "saved iteration 5"; sleep 2; echo "BOOM 7"; exit 3')
+    process = world.submit(
+        "--policy", "seed:megatron_transient", "--monitoring", str(monitoring), str(script)
+    )
+    assert world.ended(process) == 3, world.words()
+    assert "excluded error_type: oom" in world.attempts()[0]["decision"]["reason"], world.words()
+    assert (world.folder / "ran").read_text().split() == ["5"]
+
+
+_MONITORING = """\
+class_name: SlurmLogMonitor
+log_signals:
+  - name: saved
+    pattern: 'saved iteration (?P<n>[0-9]+)'
+    extract_groups: {{n: n}}
+    actions:
+      - class_name: ExecutionAction
+        command: [bash, -c, 'echo $0 >> {folder}/ran', '{{n}}']
+  - name: boom
+    pattern: BOOM
+    state: {{class_name: CrashState}}
+    metadata: {{error_type: oom}}
+"""

@@ -1,0 +1,229 @@
+"""Signals of a monitoring configuration, found in the logs of the live attempt: recorded, executed, reported.
+
+Each event has one record, named by attempt, log and place in it, and made exclusively: what was recorded is never
+done again, however often a log is read, and no record replaces another.
+"""
+
+import json
+import os
+import threading
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runward import ports
+from runward.core import events, log_signals, mode_policies, mode_reports, observations, run
+
+_CHUNK = 1 << 20
+_A_TICK = 16 << 20
+_KEPT_OUTPUT = 64 << 10
+_AT_ONCE = 4
+_KEPT_MATCHES = 10_000
+
+
+@dataclass(frozen=True)
+class Means:
+    """What it works with."""
+
+    monitor: log_signals.Monitor
+    streams: Callable[[str], Sequence[ports.LogStream]]
+    """Fresh readers of the logs of a handle."""
+    runner: ports.Runner
+    clock: ports.Clock
+    folder: str
+    """Where records are kept."""
+    cwd: str
+    timeout_s: float = 600.0
+    """A command that runs longer is ended."""
+
+
+@dataclass
+class _Attempt:
+    handle: str
+    n: int
+    job: str
+    logs: dict[str, tuple[ports.LogStream, bytearray]] = field(default_factory=dict)
+    at: dict[str, int] = field(default_factory=dict)
+    proven: list[log_signals.Match] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Event:
+    attempt: _Attempt
+    log: str
+    at: int
+    """Offset of the line in its log."""
+    found: log_signals.Match
+
+
+class Signalling:
+    """An observer of the live attempt; see `watching.Observer`."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._matcher = log_signals.Matcher(means.monitor.signals)
+        self._attempt: _Attempt | None = None
+        self._gate = threading.Semaphore(_AT_ONCE)
+        self._said: list[observations.Observation] = []
+        self._threads: list[threading.Thread] = []
+
+    def look(self, state: run.RunState) -> Sequence[observations.Observation]:
+        """Read what is new; failures of commands are told."""
+        live = state.live
+        if live is not None and live.handle is not None:
+            self._advance(self._take_up(live.handle, live.n))
+        said, self._said = self._said, []
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        return said
+
+    def _take_up(self, handle: str, n: int) -> _Attempt:
+        if self._attempt is None or self._attempt.handle != handle:
+            self._attempt = _Attempt(handle, n, handle.removeprefix("given:").partition("@")[0])
+        return self._attempt
+
+    def reports(self, handle: str) -> tuple[mode_policies.Report, ...]:
+        """What the attempt's signals prove, its logs read to their end."""
+        found = self._attempt
+        if found is None or found.handle != handle:
+            return ()
+        while self._advance(found):
+            pass
+        return mode_reports.of_signals(found.proven)
+
+    def _advance(self, one: _Attempt) -> int:
+        got = 0
+        try:
+            for stream in self._means.streams(one.handle):
+                one.logs.setdefault(stream.name, (stream, bytearray()))
+            for name, (stream, rest) in one.logs.items():
+                while got < _A_TICK and (chunks := stream.read_new(_CHUNK)):
+                    for chunk in chunks:
+                        self._feed(one, name, rest, chunk)
+                        got += len(chunk.data)
+        except ports.ContactLost:
+            return 0
+        return got
+
+    def _feed(self, one: _Attempt, name: str, rest: bytearray, chunk: ports.Chunk) -> None:
+        if chunk.restarted:
+            rest.clear()
+            one.at[name] = 0
+        rest += chunk.data
+        end = rest.rfind(b"\n") + 1
+        begin = one.at.get(name, 0)
+        at = begin
+        for line in bytes(rest[:end]).splitlines(keepends=True):
+            for found in self._matcher.line(line.decode("utf-8", "replace").rstrip("\r\n")):
+                self._came(one, name, at, found)
+            at += len(line)
+        one.at[name] = begin + end
+        del rest[:end]
+        if len(rest) > _CHUNK:
+            one.at[name] += len(rest)
+            rest.clear()
+
+    def _came(self, one: _Attempt, name: str, at: int, found: log_signals.Match) -> None:
+        if found.signal.state is not None and len(one.proven) < _KEPT_MATCHES:
+            one.proven.append(found)
+        for index, action in enumerate(found.signal.actions):
+            self._act(_Event(one, name, at, found), index, action)
+
+    def _act(self, event: "_Event", index: int, action: log_signals.RecordedAction) -> None:
+        one, found, log, signal = event.attempt, event.found, event.log, event.found.signal
+        place = f"{one.n:04d}_{zlib.crc32(log.encode()):08x}_{event.at:012d}"
+        fields = {
+            **{key: str(value) for key, value in signal.metadata.items()},
+            **found.fields,
+            "job_id": one.job,
+            "source": "log",
+            "source_path": log,
+            "event_name": signal.name,
+            "signal_name": signal.name,
+            "state_key": signal.state.key if signal.state else "",
+            "line": found.text,
+        }
+        body: dict[str, Any] = {
+            "job_id": one.job,
+            "attempt": one.n,
+            "event": signal.name,
+            "state": signal.state.key if signal.state else None,
+            "action": action.class_name,
+            "payload": action.payload(fields),
+            "metadata": {**dict(signal.metadata), **found.fields, "source_path": log, "line": found.text},
+            "created_at": self._means.clock.wall(),
+        }
+        path = os.path.join(self._means.folder, f"{place}_{signal.name}_{index}_{action.class_name}.json")
+        if self._record(path, body) and action.class_name == "ExecutionAction":
+            self._execute(path, body)
+
+    def _record(self, path: str, body: Mapping[str, Any]) -> bool:
+        """Whether the event is new: its record was made now."""
+        try:
+            os.makedirs(self._means.folder, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            self._said.append(observations.Note("action", f"no record, so not done: {error}"))
+            return False
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(body, file)
+        return True
+
+    def _execute(self, path: str, body: Mapping[str, Any]) -> None:
+        thread = threading.Thread(target=self._run, args=(path, body), name="action", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, path: str, body: Mapping[str, Any]) -> None:
+        argv = tuple(body["payload"]["command"])
+        call = ports.Call(argv, deadline_s=self._means.timeout_s, limit=_KEPT_OUTPUT, cwd=self._means.cwd)
+        with self._gate:
+            try:
+                done = self._means.runner.run(call)
+            except Exception as error:  # noqa: BLE001 -- the border of a thread of ours
+                self._said.append(observations.Note("action", f"{argv[0]}: {error}"))
+                return
+        outcome = {
+            "code": done.code,
+            "timed_out": done.timed_out,
+            "stdout": done.text,
+            "stderr": done.stderr.decode("utf-8", "replace"),
+            "truncated": done.truncated,
+        }
+        part = f"{path}.part"
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump({**body, "outcome": outcome}, file)
+        os.replace(part, path)
+        if not done.ok:
+            how = "ended at its deadline" if done.timed_out else f"exit code {done.code}"
+            self._said.append(observations.Note("action", f"{body['event']}: {argv[0]}: {how}; see {path}"))
+
+    def journalled(self, state: run.RunState, new: Sequence[events.Event]) -> None:
+        """An ended attempt is let go."""
+        del state
+        if any(isinstance(event, events.AttemptEnded) for event in new):
+            self._attempt = None
+
+    def wait_fds(self, state: run.RunState) -> Sequence[int]:
+        """Logs are looked at by the clock."""
+        del state
+        return ()
+
+    def close(self) -> None:
+        """Commands under way get some seconds; those that go on are ended with this process's other threads."""
+        for thread in self._threads:
+            thread.join(5.0)
+
+
+def together(
+    signals: tuple[mode_policies.Report, ...], known: tuple[mode_policies.Report, ...]
+) -> tuple[mode_policies.Report, ...]:
+    """Signals first, unless the scheduler says that the job succeeded."""
+    if any(report.mode is mode_policies.Mode.SUCCESS for report in known):
+        return known
+    plain = [one for one in known if one.error_type == "slurm_failure"]
+    better = any(one.mode is mode_policies.Mode.CRASH and one.error_type for one in signals)
+    kept = [one for one in known if not (better and one in plain)]
+    return tuple(dict.fromkeys((*signals, *kept)))
