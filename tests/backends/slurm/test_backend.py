@@ -8,7 +8,7 @@ import pytest
 
 from fakes import runner as fakes
 from runward import ports
-from runward.backends.slurm import backend, commands, one_run, records
+from runward.backends.slurm import appended, backend, commands, one_run, records
 from runward.core import job
 from runward.scan import tailer
 
@@ -216,3 +216,24 @@ def test_what_is_only_observed_is_never_cancelled(here: Cluster) -> None:
     view.cancel("7@0", ports.EndPlan())
     assert here.asked("scancel") == []
     assert status(view.poll(["7@0"])["7@0"]).word == "let go"
+
+
+def test_the_attempt_after_a_requeue_does_not_read_the_text_of_the_one_before(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    mark = "slurmstepd-n2: error: *** JOB 8 ON n2 CANCELLED AT 2026-11-28T01:27:54 DUE TO JOB REQUEUE ***\n"
+    before = "CUDA out of memory\n" * 100_000
+    log.write_text(before + mark + "step 1\n" + mark + "step 2\n")
+    for restarts, told in ((1, "step 1\n" + mark + "step 2\n"), (2, "step 2\n"), (3, "step 2\n")):
+        begin = appended.begin_of(str(log), restarts)
+        stream = appended.After(tailer.FileLog(str(log)), lambda begin=begin: begin)
+        read = b""
+        while chunks := stream.read_new(1 << 16):
+            read += b"".join(chunk.data for chunk in chunks)
+        assert read.decode() == told, restarts
+
+
+def test_a_log_that_a_requeued_job_began_anew_is_read_from_its_start(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("step 1\n")
+    assert appended.begin_of(str(log), 1) == 0
+    assert appended.begin_of(str(tmp_path / "none"), 1) == 0

@@ -17,7 +17,7 @@ from runward.core import job
 from runward.runners import local
 from runward.scan import tailer
 
-pytestmark = [pytest.mark.slurm, pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slurm, pytest.mark.e2e, pytest.mark.timeout(400)]
 
 
 class World:
@@ -95,7 +95,7 @@ def world(cluster: clusters.Cluster, tmp_path: Path) -> Iterator[World]:
             process.kill()
             process.wait()
     cluster.run("scancel", "-u", "root", check=False)
-    waiting.wait_until(lambda: not cluster.run("squeue", "-h"), "an empty queue")
+    waiting.wait_until(lambda: not cluster.run("squeue", "-h"), "an empty queue", 150)
 
 
 def test_a_job_that_fails_is_submitted_again_and_resumes_from_the_newest_checkpoint(world: World) -> None:

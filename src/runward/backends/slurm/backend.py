@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runward import ports
-from runward.backends.slurm import commands, looking, paths, records, words
+from runward.backends.slurm import appended, commands, looking, paths, records, words
 from runward.core import job
 
 SBATCH = "slurm.sbatch"
@@ -237,7 +237,14 @@ class Slurm:
     def logs(self, job_id: str, more: str | None = None) -> Sequence[ports.LogStream]:
         """See `ports.Backend.logs`; `more` is a pattern of files that the script's own steps write."""
         record = self.record(job_id)
-        return [self._means.open_log(path) for path in self.paths(record, more)] if record is not None else ()
+        if record is None:
+            return ()
+        restarts = split(job_id)[1] or 0
+        return [self._stream(path, restarts) for path in self.paths(record, more)]
+
+    def _stream(self, path: str, restarts: int) -> ports.LogStream:
+        stream = self._means.open_log(path)
+        return appended.After(stream, lambda: appended.begin_of(path, restarts)) if restarts else stream
 
     def paths(self, record: records.Record, more: str | None = None) -> list[str]:
         """Files of a job that exist by now, stdout first."""
