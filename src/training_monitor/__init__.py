@@ -1,1 +1,1 @@
-"""Drop-in package of the Ray training monitor's Python API, thin over Runward."""
+"""Drop-in package of the Ray training monitor's Python API, thin over Runward. Needs Python 3.11."""

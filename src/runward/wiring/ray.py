@@ -11,6 +11,11 @@ from runward.wiring.diagnose import Sources
 DEFAULT = "http://127.0.0.1:8265"
 
 
+def default_url() -> str:
+    """RAY_API_SERVER_ADDRESS, else port 8265 of this machine."""
+    return os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT
+
+
 def split(target: str) -> tuple[str, str]:
     """Job id and address of `ID@URL`; without an address, RAY_API_SERVER_ADDRESS or this machine's port 8265."""
     job_id, _, url = target.partition("@")
@@ -18,7 +23,7 @@ def split(target: str) -> tuple[str, str]:
         raise errors.UsageError(
             errors.Problem("no job id", "ray:", next_step="Write ray:ID@http://host:8265.")
         )
-    return job_id, url or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT
+    return job_id, url or default_url()
 
 
 def cluster(url: str) -> backend.Ray:

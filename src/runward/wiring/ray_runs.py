@@ -1,13 +1,14 @@
 """Ray jobs as runs: attached ones, and ones that are submitted."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 from runward import ports
 from runward.backends.ray import backend
 from runward.core import effects, errors, job, observations, options, resume
 from runward.store import folders
-from runward.wiring import places, ray
+from runward.wiring import places, processes, ray
 from runward.wiring.place import Place
 
 _GIVEN = "given:"
@@ -58,14 +59,65 @@ def _job(handle: str) -> str:
 
 
 def place(asked: options.RunOptions, acts: bool = True) -> Place:
-    """The place of a run on Ray; `asked.target` is `ray:ID@URL`, or `ray:@URL` for one that is submitted."""
-    origin, url = ray.split(asked.target.removeprefix("ray:"))
+    """The place of a run on Ray; `asked.target` is `ray:ID@URL`, or empty for one that is submitted."""
+    kept = folders.read(places.run_dir(asked.name), SPEC) or {}
+    target = asked.target.removeprefix("ray:")
+    origin, url = ray.split(target) if target else ("", str(kept.get("url") or ray.default_url()))
     one = ray.cluster(url)
     return Place(
         backend=_Attached(one, acts=acts and not asked.observe_only),
         describe=lambda handle: observations.Launched(_job(handle), handle),
         spec_maker=lambda run, plan, _stdin: _spec_maker(run, plan, one, origin),
     )
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
+
+
+_OPTIONS = {
+    "--num-gpus": "ray.num_gpus",
+    "--num-cpus": "ray.num_cpus",
+    "--runtime-env-json": "ray.runtime_env",
+    "--metadata-json": "ray.metadata",
+}
+
+
+def check(asked: options.RunOptions, extra: Sequence[str]) -> list[errors.Problem]:
+    """What is wrong with the options of a submission, before anything is submitted."""
+    del asked
+    found = []
+    for option in extra:
+        word, _, value = option.partition("=")
+        if word not in _OPTIONS:
+            near = errors.nearest(word, _OPTIONS)
+            found.append(errors.Problem(f"{word} is no option of a Ray job", "--sbatch", nearest=near))
+        elif not _valid(word, value):
+            found.append(errors.Problem(f"{value!r} cannot be the value of {word}", "--sbatch"))
+    return found
+
+
+def _valid(word: str, value: str) -> bool:
+    try:
+        return isinstance(json.loads(value), dict) if word.endswith("-json") else float(value) >= 0
+    except ValueError:
+        return False
+
+
+def keep(name: str, extra: Sequence[str]) -> None:
+    """Write down the cluster and the options of every attempt of a run."""
+    body: dict[str, str] = {"url": ray.default_url()}
+    for option in extra:
+        word, _, value = option.partition("=")
+        body[_OPTIONS[word]] = value
+    folders.write(places.run_dir(name), SPEC, body)
+
+
+def _own_env(asked: options.RunOptions) -> dict[str, str]:
+    """What `--env` set: a job of a cluster is not given the environment of the machine that submits it."""
+    command = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
+    given = command.get("env", {})
+    return {str(k): str(v) for k, v in given.items() if os.environ.get(k) != v}
 
 
 def _spec_maker(
@@ -82,12 +134,15 @@ def _spec_maker(
         if kept is None:
             kept = _original(one, origin)
             folders.write(folder, SPEC, kept)
+        if not origin and "env" not in kept:
+            kept = {**kept, "env": _own_env(asked)}
+            folders.write(folder, SPEC, kept)
         planned = plan(launch)
         return job.JobSpec(
             argv=planned.argv,
             cwd=asked.cwd,
-            env=planned.env,
-            options={str(key): str(value) for key, value in kept.items()},
+            env={**_texts(kept.get("env")), **planned.env},
+            options={str(key): str(value) for key, value in kept.items() if key.startswith("ray.")},
         )
 
     return make
