@@ -17,6 +17,7 @@ import argparse
 import ctypes
 import glob
 import os
+import shutil
 import signal
 import time
 from datetime import timedelta
@@ -36,6 +37,8 @@ def save(args, step, model, optimizer):
         os.makedirs(target + ".tmp", exist_ok=True)
         state = {"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
         torch.save(state, os.path.join(target + ".tmp", "model.pt"))
+        if os.path.isdir(target):  # a damaged one of an earlier attempt
+            shutil.rmtree(target)
         os.rename(target + ".tmp", target)
         print(f"saved checkpoint {target}", flush=True)
     dist.barrier()

@@ -1,0 +1,383 @@
+"""Measures what watching costs and how fast a death is answered; prints a table and leaves bench.json.
+
+usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,steps]
+A missed limit is marked in the table and fails nothing: a shared box has its days. CPU time is the steadier figure.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).parents[1]
+PYTHON = sys.executable
+DYING = """
+import os, sys, time, zipfile
+n = int(os.environ["RUNWARD_RESUME_STEP"] or 0) + 1
+print(f"step {n}/1000 loss 0.5", flush=True)
+with zipfile.ZipFile(f"ckpt/step_{n}.tmp", "w") as z: z.writestr("w", "x" * 1000)
+os.rename(f"ckpt/step_{n}.tmp", f"ckpt/step_{n}.ckpt")
+time.sleep(1.5)
+open("deaths", "a").write(f"{time.time()}\\n")
+os.kill(os.getpid(), 9)
+"""
+PRINTING = """
+import sys, time
+rate, end = float(sys.argv[1]), time.monotonic() + float(sys.argv[2])
+n = 0
+began = time.monotonic()
+while time.monotonic() < end:
+    n += 1
+    print(f"step {n}/1000000 loss 0.5", flush=True)
+    time.sleep(max(0.0, began + n / rate - time.monotonic()))
+"""
+STEPPING = """
+import json, os, signal, sys, time
+blocks, dropped, length = int(sys.argv[1]), 5, 50
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+while not os.path.exists("victim"): time.sleep(0.05)
+time.sleep(1)
+victim = int(open("victim").read())
+def work():
+    total = 0
+    for i in range(60000): total += i * i
+    return total
+def segment(on):
+    os.kill(victim, signal.SIGCONT if on else signal.SIGSTOP)
+    times = []
+    for i in range(length):
+        t = time.perf_counter()
+        work()
+        print(f"step {i}/1000000 loss 0.5", flush=True)
+        times.append(time.perf_counter() - t)
+    return sum(times[dropped:]) / (length - dropped)
+ratios = []
+for _ in range(blocks):
+    a, b, c, d = segment(True), segment(False), segment(False), segment(True)
+    ratios.append((a + d) / (b + c))
+os.kill(victim, signal.SIGCONT)
+json.dump(ratios, open("ratios.new", "w"))
+os.rename("ratios.new", "ratios.json")
+"""
+
+
+class Place:
+    """A state and a working directory of one measurement."""
+
+    def __init__(self) -> None:
+        self._dir = tempfile.TemporaryDirectory(prefix="runward-bench-")
+        self.work = pathlib.Path(self._dir.name)
+        (self.work / "ckpt").mkdir()
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("RUNWARD_")}
+        self.env |= {"RUNWARD_STATE_DIR": str(self.work / "state"), "PYTHONPATH": str(ROOT / "src")}
+
+    def runward(self, *args: str, quiet: bool = True) -> subprocess.CompletedProcess:
+        out = subprocess.DEVNULL if quiet else None
+        return subprocess.run(
+            [PYTHON, "-m", "runward", *args], env=self.env, cwd=self.work, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=out, text=True, check=False,
+        )  # fmt: skip
+
+    def status(self) -> dict:
+        return json.loads(self.runward("status", "bench", "--json").stdout)
+
+    def events(self) -> list[dict]:
+        return [json.loads(line) for line in self.runward("events", "bench", "--json").stdout.splitlines()]
+
+    def close(self) -> None:
+        self.runward("stop", "bench", "--now")
+        self._dir.cleanup()
+
+
+def spread(values: list[float]) -> dict:
+    return {"n": len(values), "min": min(values), "median": statistics.median(values), "max": max(values)}
+
+
+# -- start-up ----------------------------------------------------------------------------------------------------
+
+
+def start_up(rounds: int) -> dict:
+    """Wall and CPU milliseconds of each command, taken in turn, so that a busy moment hits all of them."""
+    commands = {
+        "python -c pass": [PYTHON, "-c", "pass"],
+        "runward --help": [PYTHON, "-m", "runward", "--help"],
+        "runward ps": [PYTHON, "-m", "runward", "ps"],
+    }
+    place = Place()
+    place.runward("run", "--name", "bench", "--", "true")
+    wall: dict[str, list[float]] = {name: [] for name in commands}
+    cpu: dict[str, list[float]] = {name: [] for name in commands}
+    rss: dict[str, float] = {}
+    for _ in range(rounds):
+        for name, argv in commands.items():
+            began = time.perf_counter()
+            child = subprocess.Popen(argv, env=place.env, cwd=place.work, stdout=subprocess.DEVNULL)
+            _, _, usage = os.wait4(child.pid, 0)
+            child.returncode = 0
+            wall[name].append((time.perf_counter() - began) * 1000)
+            cpu[name].append((usage.ru_utime + usage.ru_stime) * 1000)
+            rss[name] = usage.ru_maxrss / 1024
+    place.close()
+    bare_wall, bare_cpu = (statistics.median(x["python -c pass"]) for x in (wall, cpu))
+    return {
+        name: {
+            "wall_ms": spread(wall[name]),
+            "cpu_ms": spread(cpu[name]),
+            "rss_mb": rss[name],
+            "times_bare_wall": statistics.median(wall[name]) / bare_wall,
+            "times_bare_cpu": statistics.median(cpu[name]) / bare_cpu,
+        }
+        for name in commands
+    }
+
+
+# -- death -------------------------------------------------------------------------------------------------------
+
+
+def deaths(seconds: float) -> dict:
+    """Milliseconds from the SIGKILL to the decision in the journal, and until the next attempt is exec'd."""
+    place = Place()
+    policy = place.work / "always.yaml"
+    policy.write_text(
+        "kind: policy\nversion: 1\nbudget: {without_progress: 1000, per_day: 1000}\n"
+        "backoff: {first: 0s, base: 0s}\nrules:\n  - {action: restart}\n"
+    )
+    place.runward(
+        "run", "--name", "bench", "--checkpoints", "ckpt", "--resume-by", "env", "--policy", str(policy), "--detach",
+        "--", PYTHON, "-S", "-c", DYING,
+    )  # fmt: skip
+    time.sleep(seconds)
+    place.runward("stop", "bench", "--now")
+    died = [float(line) for line in (place.work / "deaths").read_text().split()]
+    decided = {e["attempt"]: e["at"] for e in place.events() if e["kind"] == "decided"}
+    began = {e["attempt"]: e["at"] for e in place.events() if e["kind"] == "attempt_started"}
+    place.close()
+    to_decision = [(decided[n] - at) * 1000 for n, at in enumerate(died, 1) if n in decided]
+    to_exec = [(began[n + 1] - at) * 1000 for n, at in enumerate(died, 1) if n + 1 in began]
+    return {"to_decision_ms": spread(to_decision), "to_exec_ms": spread(to_exec)}
+
+
+# -- the price of watching ---------------------------------------------------------------------------------------
+
+
+def price(rate: float, seconds: float) -> dict:
+    """CPU, memory and wake-ups of a detached watcher and a keeper; the command prints `rate` lines a second."""
+    place = Place()
+    command = [PYTHON, "-c", PRINTING, str(rate), str(seconds + 30)]
+    place.runward("run", "--name", "bench", "--checkpoints", "ckpt", "--detach", "--", *command)
+    time.sleep(3)
+    status = place.status()
+    pids = {"watcher": status["watcher"]["pid"], "keeper": status["attempts"][0]["keeper"]["pid"]}
+    before = {name: _usage(pid) for name, pid in pids.items()}
+    began = time.monotonic()
+    time.sleep(seconds)
+    took = time.monotonic() - began
+    after = {name: _usage(pid) for name, pid in pids.items()}
+    place.close()
+    result = {
+        name: {
+            "cpu_percent": 100 * (after[name]["cpu_s"] - before[name]["cpu_s"]) / took,
+            "wakeups_per_s": (after[name]["switches"] - before[name]["switches"]) / took,
+            "rss_mb": after[name]["rss_mb"],
+        }
+        for name in pids
+    }
+    result["together"] = {key: sum(result[name][key] for name in pids) for key in result["watcher"]}
+    return result
+
+
+def _usage(pid: int) -> dict:
+    """Of a process and all its threads."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    switches = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches"):
+                switches += int(line.split()[1])
+    rss = next(
+        int(line.split()[1])
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("VmRSS")
+    )
+    return {"cpu_s": cpu, "switches": switches, "rss_mb": rss / 1024}
+
+
+# -- an hour of log ----------------------------------------------------------------------------------------------
+
+
+def flat(lines: int) -> dict:
+    """An hour of log at 1,000 lines a second, read as fast as it goes: CPU and memory of its first and last tenth."""
+    place = Place()
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[2] + '/tools'); import bench;"
+        "bench.read_hour(int(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [PYTHON, "-c", code, str(lines), str(ROOT)],
+        env=place.env,
+        cwd=place.work,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    place.close()
+    return json.loads(done.stdout)
+
+
+def read_hour(lines: int) -> None:
+    """In a process of its own: one more piece of log a tick, then a tick."""
+    from runward.app import following
+    from runward.core import progress, stall
+    from runward.wiring import clock, diagnose
+
+    path = pathlib.Path("hour.log")
+    clocks = clock.SystemClock()
+    standing = following.Standing(progress.Tracker(), stall.begin(0.0))
+    follower = following.Follower(diagnose.engine(), lambda: [stream], clocks, standing)
+    stream = _File(path)
+    tenths, piece = [], 10_000
+    with path.open("a") as out:
+        for tenth in range(10):
+            used = 0.0
+            for start in range(tenth * lines // 10, (tenth + 1) * lines // 10, piece):
+                out.writelines(
+                    f"step {n}/{lines} loss 0.{n % 1000:03d} lr 1e-4\n" for n in range(start, start + piece)
+                )
+                out.flush()
+                began = time.process_time()
+                while follower.advance():
+                    pass
+                used += time.process_time() - began
+            rss = (
+                int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+                * resource.getpagesize()
+                / (1 << 20)
+            )
+            tenths.append({"us_a_line": used / (lines / 10) * 1e6, "rss_mb": rss})
+    print(json.dumps({"lines": lines, "first": tenths[1], "last": tenths[-1], "tenths": tenths}))
+
+
+class _File:
+    """A growing file as a log stream."""
+
+    rank = None
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.name, self._file = str(path), None
+        self._path, self._at = path, 0
+
+    def read_new(self, budget: int) -> list:
+        from runward import ports
+
+        self._file = self._file or self._path.open("rb")
+        data = self._file.read(budget)
+        self._at += len(data)
+        return [ports.Chunk(self._at - len(data), data)] if data else []
+
+
+# -- step time ---------------------------------------------------------------------------------------------------
+
+
+def step_time(blocks: int) -> dict:
+    """Step time with the watcher awake over that with it stopped, ABBA; beside it the same with nothing switched."""
+    watched = _ratios(blocks, control=False)
+    control = _ratios(blocks, control=True)
+    return {"watched": watched, "control": control, "box_quiet_enough": control["upper"] < 1.006}
+
+
+def _ratios(blocks: int, *, control: bool) -> dict:
+    place = Place()
+    place.runward("run", "--name", "bench", "--detach", "--", PYTHON, "-c", STEPPING, str(blocks))
+    dummy = subprocess.Popen(["sleep", "3600"]) if control else None
+    pid = dummy.pid if dummy else place.status()["watcher"]["pid"]
+    (place.work / "victim.new").write_text(str(pid))
+    os.rename(place.work / "victim.new", place.work / "victim")
+    deadline = time.monotonic() + blocks * 20 + 60
+    while not (place.work / "ratios.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.5)
+    logs = [math.log(ratio) for ratio in json.loads((place.work / "ratios.json").read_text())]
+    if dummy is not None:
+        dummy.kill()
+        dummy.wait()
+    place.close()
+    half = 1.96 * statistics.stdev(logs) / math.sqrt(len(logs))
+    mean = statistics.fmean(logs)
+    return {
+        "blocks": len(logs),
+        "ratio": math.exp(mean),
+        "lower": math.exp(mean - half),
+        "upper": math.exp(mean + half),
+    }
+
+
+# -- all of it ---------------------------------------------------------------------------------------------------
+
+
+def rows(found: dict) -> list[tuple[str, float, float, str]]:
+    """(what, figure, limit, unit)."""
+    table = []
+    for name in ("runward --help", "runward ps"):
+        if one := found.get("start", {}).get(name):
+            table.append((f"{name}: wall, median", one["wall_ms"]["median"], 150, "ms"))
+            table.append((f"{name}: times python -c pass", one["times_bare_wall"], 8, "x"))
+            table.append((f"{name}: memory", one["rss_mb"], 40, "MB"))
+    if one := found.get("death"):
+        table.append(("crash to decision, median", one["to_decision_ms"]["median"], 50, "ms"))
+        table.append(("crash to exec, median", one["to_exec_ms"]["median"], 150, "ms"))
+    for rate, one in found.get("idle", {}).items():
+        table.append((f"watcher and keeper at {rate} lines/s: CPU", one["together"]["cpu_percent"], 0.5, "%"))
+        table.append((f"watcher and keeper at {rate} lines/s: memory", one["together"]["rss_mb"], 60, "MB"))
+        table.append(
+            (f"watcher and keeper at {rate} lines/s: wake-ups", one["together"]["wakeups_per_s"], 30, "/s")
+        )
+    if one := found.get("flat"):
+        slower = one["last"]["us_a_line"] / one["first"]["us_a_line"]
+        table.append(("an hour of log: CPU a line, last tenth / second", slower, 1.2, "x"))
+        table.append(
+            ("an hour of log: memory gained", one["last"]["rss_mb"] - one["first"]["rss_mb"], 2, "MB")
+        )
+    if one := found.get("steps"):
+        table.append(("step time, upper end of 95 %", one["watched"]["upper"], 1.01, "x"))
+        table.append(("   the same with nothing switched", one["control"]["upper"], 1.006, "x"))
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What watching costs, and how fast a death is answered.")
+    parser.add_argument("--seconds", type=float, default=180.0)
+    parser.add_argument("--json", default="bench.json")
+    parser.add_argument("--only", default="start,death,idle,flat,steps")
+    args = parser.parse_args()
+    share = args.seconds / 180.0
+    benches = {
+        "start": lambda: start_up(max(5, int(10 * share))),
+        "death": lambda: deaths(25 * share),
+        "idle": lambda: {str(rate): price(rate, 20 * share) for rate in (1, 1000)},
+        "flat": lambda: flat(3_600_000 if share >= 1 else 360_000),
+        "steps": lambda: step_time(max(10, min(160, int(30 * share)))),
+    }
+    found: dict = {"schema_version": 1, "load_before": os.getloadavg()}
+    for name in args.only.split(","):
+        found[name] = benches[name]()
+    found["load_after"] = os.getloadavg()
+    pathlib.Path(args.json).write_text(json.dumps(found, indent=1))
+    for what, figure, limit, unit in rows(found):
+        mark = "" if figure <= limit else "   over"
+        with contextlib.suppress(BrokenPipeError):
+            print(f"{what:<52} {figure:>9.3f} {unit:<3} limit {limit:g}{mark}")
+    load = f"load average {found['load_before'][0]:.1f} before, {found['load_after'][0]:.1f} after"
+    print(f"{load}; all figures in {args.json}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
