@@ -14,6 +14,7 @@ from runward.core import casebook, observations, progress, run, samples, signals
 BYTES_A_TICK = 64 << 20
 """At most so many bytes of all logs are read in one tick: a tick stays under a tenth of a second."""
 _CHUNK = 1 << 20
+_MANY = 8 << 10
 _LOADED_ONCE = 8
 
 
@@ -79,6 +80,10 @@ class Follower:
     def _feed(self, stream: ports.LogStream, reader: diagnose.Reader, chunk: ports.Chunk) -> None:
         if chunk.restarted:
             self.standing.tracker = progress.reopened(self.standing.tracker, stream.name)
+        if len(chunk.data) > _MANY and not chunk.bulk:
+            chunk = replace(
+                chunk, bulk=True
+            )  # hundreds of step lines in one tick: the first and last will do
         reader.feed(chunk)
 
     def _open(self) -> list[tuple[ports.LogStream, diagnose.Reader]]:

@@ -3,9 +3,11 @@
 Read from /dev/kmsg, else from the journal; where neither may be read the answer is "not observable" and why.
 """
 
+import collections
 import contextlib
 import os
 import re
+import stat
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -48,40 +50,81 @@ class NotObservable(Exception):
 def lines(window: Window, runner: ports.Runner | None = None, path: str = "/dev/kmsg") -> list[Line]:
     """The kernel's lines of an interval. Raises NotObservable."""
     try:
-        return [line for line in _kmsg(path) if window.holds(line.at)]
+        return _kmsg(path, window)
     except OSError as error:
         if runner is None:
             raise NotObservable(f"{path}: {error.strerror}") from error
         return _journal(runner, window, f"{path}: {error.strerror}")
 
 
-def _kmsg(path: str) -> list[Line]:
-    began = time.time() - time.monotonic()
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    found: list[Line] = []
-    try:
-        while len(found) < _LINES_LIMIT:
-            try:
-                record = os.read(fd, _RECORD_LIMIT)
-            except BlockingIOError:
+def prime(path: str = "/dev/kmsg") -> None:
+    """Read what is there now, so that a later look, when every millisecond counts, reads only what came since."""
+    with contextlib.suppress(OSError):
+        _kmsg(path, Window(0.0, 0.0))
+
+
+class _Ring:
+    """The kernel's ring buffer through one descriptor that stays open: each record is read and parsed once."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._records: collections.deque[tuple[int, str]] = collections.deque(maxlen=_LINES_LIMIT)
+
+    def lines(self, window: Window) -> list[Line]:
+        """The records of an interval, of the newest twenty thousand."""
+        self._drain()
+        began = time.time() - time.monotonic()
+        found = []
+        for micros, text in reversed(self._records):
+            at = began + micros / 1e6
+            if at < window.since - _SLACK_S:
                 break
+            if window.holds(at):
+                found.append(Line(at, text))
+        return found[::-1]
+
+    def _drain(self) -> None:
+        for _ in range(2 * _LINES_LIMIT):
+            try:
+                record = os.read(self._fd, _RECORD_LIMIT)
+            except BlockingIOError:
+                return
             except BrokenPipeError:  # records were overwritten while we read: go on with the oldest left
                 continue
             if not record:
-                break
-            found += _parse(record, began)
+                return
+            if (one := _parse(record)) is not None:
+                self._records.append(one)
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        os.close(self._fd)
+
+
+_rings: dict[str, _Ring] = {}
+"""Of the character device only; a plain file is read anew each time."""
+
+
+def _kmsg(path: str, window: Window) -> list[Line]:
+    if path in _rings:
+        return _rings[path].lines(window)
+    ring = _Ring(path)
+    if stat.S_ISCHR(os.stat(path).st_mode):
+        _rings[path] = ring
+        return ring.lines(window)
+    try:
+        return ring.lines(window)
     finally:
-        os.close(fd)
-    return found
+        ring.close()
 
 
-def _parse(record: bytes, began: float) -> list[Line]:
+def _parse(record: bytes) -> tuple[int, str] | None:
     """`priority,sequence,microseconds,flags;text`, and continuation lines that are of no use here."""
     head, _, text = record.decode("utf-8", "replace").partition(";")
     words = head.split(",")
     if len(words) < 3 or not words[2].isdigit():
-        return []
-    return [Line(began + int(words[2]) / 1e6, text.partition("\n")[0])]
+        return None
+    return int(words[2]), text.partition("\n")[0]
 
 
 def _journal(runner: ports.Runner, window: Window, why: str) -> list[Line]:

@@ -10,10 +10,12 @@ from collections import Counter
 from runward import ports
 from runward.scan import lines, patterns
 
-WORTHWHILE = 64 << 10
+WORTHWHILE = 8 << 10
 """Bytes of a stretch below which all is looked for."""
 EDGE = 4 << 10
-"""Bytes at both ends of a stretch, and on both sides of another hit, in which all is looked for."""
+"""Bytes at both ends of a long stretch, and on both sides of another hit, in which all is looked for."""
+SHARE = 16
+"""Of a short stretch each end is one part of so many."""
 DENSE = 3
 """Hits of a pattern in an edge."""
 KEPT = 4
@@ -33,8 +35,9 @@ class Thin:
     def all(self, data: lines.Text, bounds: _Span, offset: int, found: list[ports.Hit]) -> None:
         """As `Lines.all`, with fewer hits where they repeat."""
         start, end = bounds
-        head_end = data.find(b"\n", start + EDGE, end) + 1 if end - start > WORTHWHILE else 0
-        tail_start = data.rfind(b"\n", start, end - EDGE) + 1
+        edge = min(EDGE, (end - start) // SHARE)
+        head_end = data.find(b"\n", start + edge, end) + 1 if end - start > WORTHWHILE else 0
+        tail_start = data.rfind(b"\n", start, end - edge) + 1
         if not start < head_end < tail_start:
             self._full.all(data, bounds, offset, found)
             return

@@ -15,6 +15,11 @@ _WORTH = re.compile(
 )
 
 
+def prime() -> None:
+    """Read the kernel's log once while nothing hangs on it."""
+    kmsg.prime()
+
+
 def witnesses(handle: str, status: job.JobStatus) -> tuple[job.Witness, ...]:
     """Whether the kernel killed one of the attempt's processes for memory."""
     if status.exit is not None and status.exit.code == 0:

@@ -114,6 +114,10 @@ def describe(handle: str) -> observations.Launched:
 def place_of(processes: backend.Process) -> Place:
     """Local processes as a place for runs."""
 
+    def looks(handle: str) -> pulse.Looks:
+        kernel.prime()  # an attempt begins: reading the kernel's whole log is no work for the moment of a death
+        return pulse.Looks(lambda: cpu_seconds(processes.processes_left(handle)))
+
     def suspended(handle: str) -> bool:
         status = processes.poll([handle])[handle]
         return isinstance(status, job.JobStatus) and status.state is job.JobState.SUSPENDED
@@ -122,7 +126,7 @@ def place_of(processes: backend.Process) -> Place:
         backend=processes,
         describe=describe,
         wait_fds=processes.wait_fds,
-        looks=lambda handle: pulse.Looks(lambda: cpu_seconds(processes.processes_left(handle))),
+        looks=looks,
         suspended=suspended,
         witnesses=kernel.witnesses,
         texts=kernel.around,
