@@ -13,10 +13,11 @@ from runward.core import errors
 @click.option("--name", help="Name of the run; the script's own name when it is not given.")
 @click.option(
     "--sbatch",
+    "--docker",
     "extra",
     multiple=True,
     metavar="OPTION",
-    help="Given to every submit, e.g. --sbatch=--partition=gpu; repeatable.",
+    help="Given to every submit, e.g. --sbatch=--partition=gpu, --docker memory=8g; repeatable.",
 )
 @click.option("--checkpoints", metavar="DIR", help="Where the training writes its checkpoints.")
 @click.option(

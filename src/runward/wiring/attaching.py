@@ -38,6 +38,8 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
         processes.keep_command(asked, env)
     if scheme == "slurm" and given["act"]:
         _keep_slurm(asked.name, rest)
+    if scheme == "docker":
+        _keep_docker(asked.name, handle)
     store.append(row.id, _first_events(asked, handle), 0)
     if given["detach"]:
         store.close()
@@ -65,6 +67,8 @@ def _options(
     elif scheme == "slurm":
         handle, argv, cwd = _slurm_job(rest)
         env = dict(os.environ)
+    elif scheme == "docker":
+        handle, argv = _docker_container(rest)
     elif scheme == "file":
         rest = os.path.abspath(rest)
         handle, target = f"given:{rest}", f"file:{rest}"
@@ -101,6 +105,18 @@ def _keep_slurm(name: str, job_id: str) -> None:
     from runward.wiring import slurm_runs
 
     slurm_runs.keep_attached(name, job_id)
+
+
+def _docker_container(name: str) -> tuple[str, tuple[str, ...]]:
+    from runward.wiring import docker_runs
+
+    return docker_runs.attach(name)
+
+
+def _keep_docker(name: str, container: str) -> None:
+    from runward.wiring import docker_runs
+
+    docker_runs.keep_attached(name, container)
 
 
 def _pid(text: str) -> int:

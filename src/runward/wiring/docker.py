@@ -30,8 +30,8 @@ class Docker:
         self.engine = client.Engine(
             lambda timeout_s: endpoints.connect(self.place, timeout_s), str(self.place)
         )
-        self._groups = cgroups.Cgroups()
-        host: backend.HostWitness = self._groups if self.place.local else backend.Blind()
+        self.groups = cgroups.Cgroups()
+        host: backend.HostWitness = self.groups if self.place.local else backend.Blind()
         self.backend = backend.DockerBackend(self.engine, host, clock.SystemClock())
         self._runner = local.Local()
 
@@ -103,7 +103,7 @@ class Docker:
         return found.lines
 
     def _oom_counter(self, seen: containers.Container) -> int | None:
-        return self._groups.oom_kills(seen.id, seen.pid) if self.place.local and seen.pid else None
+        return self.groups.oom_kills(seen.id, seen.pid) if self.place.local and seen.pid else None
 
     def _log(self, seen: containers.Container) -> post_mortem.LogView:
         try:

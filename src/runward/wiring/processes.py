@@ -29,7 +29,7 @@ def signum_of(name: str) -> int:
     return int(signal.Signals[f"SIG{name}"])
 
 
-def keep_command(asked: options.RunOptions, env: Mapping[str, str]) -> None:
+def keep_command(asked: options.RunOptions, env: Mapping[str, str], *, named: Sequence[str] = ()) -> None:
     """Write down how every attempt of the run is started."""
     umask = os.umask(0o022)
     os.umask(umask)
@@ -37,6 +37,7 @@ def keep_command(asked: options.RunOptions, env: Mapping[str, str]) -> None:
         "argv": list(asked.argv),
         "cwd": asked.cwd,
         "env": dict(env),
+        "named": list(named),
         "umask": umask,
         "limits": launching.current_limits(),
     }

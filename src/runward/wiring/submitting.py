@@ -49,7 +49,8 @@ def submit(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[
     if given["dry_run"]:
         return preparing.dry_run(asked, first, preparing.look(asked))
     row = _create(store, asked, first, lambda name: module.keep(name, extra))
-    processes.keep_command(asked, {**environ, **_pairs(given["environment"])})
+    pairs = _pairs(given["environment"])
+    processes.keep_command(asked, {**environ, **pairs}, named=tuple(pairs))
     if given["detach"]:
         store.close()
         return detaching.detach(asked.name)

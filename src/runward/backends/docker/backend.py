@@ -176,6 +176,11 @@ class DockerBackend:
             )
         return [self._followers[job_id]]
 
+    def ended(self, job_id: str) -> None:
+        """Let the readers of a container that is over wait for the last of its log."""
+        if job_id in self._followers:
+            self._followers[job_id].ended()
+
     def asked_to_end(self, job_id: str) -> bool:
         """Whether this process asked the container to end."""
         return job_id in self._asked

@@ -1,8 +1,10 @@
 """From a job's spec to the body of `POST /containers/create`; every mistake in its options at once."""
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
+from typing import Any
 
 from runward.backends.docker import client
 from runward.core import durations, errors, job
@@ -12,6 +14,12 @@ _WORDS = (
     "entrypoint init"
 )
 _OPTIONS = frozenset(f"docker.{word}" for word in _WORDS.split())
+LIKE = "docker.like"
+"""An option in place of all others: the body of a container that was made by somebody else (`like`)."""
+_ALIKE = (
+    "Image Env User WorkingDir Labels Volumes ExposedPorts StopSignal StopTimeout Healthcheck Tty OpenStdin "
+    "Hostname Domainname"
+)
 
 
 def name_of(token: str) -> str:
@@ -21,6 +29,8 @@ def name_of(token: str) -> str:
 
 def body(spec: job.JobSpec, token: str) -> dict[str, object]:
     """The engine's description of the container. Raises UsageError with every mistake in the options."""
+    if LIKE in spec.options:
+        return _another(json.loads(spec.options[LIKE]), spec, token)
     options = {key: value for key, value in spec.options.items() if key.startswith("docker.")}
     problems = [
         errors.Problem(f"no option {key!r}", nearest=errors.nearest(key, _OPTIONS))
@@ -45,6 +55,39 @@ def body(spec: job.JobSpec, token: str) -> dict[str, object]:
     if "docker.entrypoint" in options:
         described["Entrypoint"] = shlex.split(options["docker.entrypoint"])
     return described
+
+
+def like(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of another container like the one that `GET /containers/ID/json` describes.
+
+    Its volumes are shared, nameless ones too; what was written inside the container itself is not.
+    """
+    config, host = raw.get("Config") or {}, dict(raw.get("HostConfig") or {})
+    bound = " ".join([*(host.get("Binds") or ()), *(m.get("Source", "") for m in host.get("Mounts") or ())])
+    nameless = [
+        f"{one['Name']}:{one['Destination']}"
+        for one in raw.get("Mounts") or ()
+        if one.get("Type") == "volume" and one["Name"] not in bound
+    ]
+    host["Binds"] = [*(host.get("Binds") or ()), *nameless]
+    host.update(RestartPolicy={"Name": "no"}, AutoRemove=False, ContainerIDFile="")
+    kept = {key: config[key] for key in _ALIKE.split() if config.get(key) is not None}
+    if kept.get("Hostname") == str(raw.get("Id"))[:12]:
+        del kept["Hostname"]
+    return {**kept, "HostConfig": host}
+
+
+def _another(kept: dict[str, Any], spec: job.JobSpec, token: str) -> dict[str, object]:
+    """Another one of the kind, with the command and the token of this attempt."""
+    ours = {key: value for key, value in spec.env.items() if key.startswith("RUNWARD_")}
+    env = [pair for pair in kept.get("Env") or () if pair.partition("=")[0] not in ours]
+    return {
+        **kept,
+        "Entrypoint": list(spec.argv[:1]),
+        "Cmd": list(spec.argv[1:]),
+        "Env": [*env, *(f"{key}={value}" for key, value in ours.items())],
+        "Labels": {**(kept.get("Labels") or {}), "runward.token": token},
+    }
 
 
 def _environment(spec: job.JobSpec, options: Mapping[str, str]) -> list[str]:

@@ -5,6 +5,7 @@ import http.client
 import itertools
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from runward import ports
 from runward.backends.docker import client, inspected
 
 _ROOM = 4 << 20
+_LAST_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,14 @@ class Follower:
         self._thread: threading.Thread | None = None
         self._complete = False
         self._closed = False
+        self._reading = False
+        self._over = False
 
     def read_new(self, budget: int) -> Sequence[ports.Chunk]:
         """See `ports.LogStream.read_new`."""
         self._ensure_reader()
+        if self._over:
+            self._wait_for_the_last()
         with self._changed:
             data = bytes(self._waiting[:budget])
             del self._waiting[: len(data)]
@@ -121,6 +127,19 @@ class Follower:
             raise lost
         return []
 
+    def ended(self) -> None:
+        """The container is over: a look waits for what is still on its way."""
+        self._over = True
+
+    def _wait_for_the_last(self) -> None:
+        deadline = time.monotonic() + _LAST_S
+        while time.monotonic() < deadline:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or not self._reading, 1.0)
+                if self._waiting or self._lost is not None or (self._complete and not self._reading):
+                    return
+            self._ensure_reader()
+
     def close(self) -> None:
         """Stop reading; the thread ends with its next message."""
         with self._changed:
@@ -131,12 +150,12 @@ class Follower:
         """An answer ends with its container or with its engine; only one that began after the container's
         end is known to be complete.
         """
-        if self._thread is not None and self._thread.is_alive():
+        if self._reading:
             return
         alive = self._alive()
         if self._complete and not alive:
             return
-        self._complete = not alive
+        self._complete, self._reading = not alive, True
         self._thread = threading.Thread(target=self._follow, name=f"log of {self.name}", daemon=True)
         self._thread.start()
 
@@ -149,6 +168,10 @@ class Follower:
             self._fail(ports.ContactLost(f"log of {self.name}: {refused.message}"))
         except Exception as error:  # noqa: BLE001 -- the border of a thread that we started
             self._fail(ports.ContactLost(f"log of {self.name}: {error!r}"))
+        finally:
+            with self._changed:
+                self._reading = False
+                self._changed.notify_all()
 
     def _fail(self, lost: ports.ContactLost) -> None:
         with self._changed:

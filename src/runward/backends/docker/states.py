@@ -65,7 +65,7 @@ def _witnesses(
         found.append(job.Witness("docker", "oom_flag", "State.OOMKilled is true"))
     if oom_rose:
         found.append(job.Witness("cgroup", "oom_kill", f"oom_kill rose by {oom_rose}"))
-    elif oom_rose == 0:
+    elif oom_rose == 0 and not found:
         found.append(job.Witness("cgroup", "no_oom_kill", "oom_kill did not rise up to the last look"))
     if not seen.alive:
         found += [

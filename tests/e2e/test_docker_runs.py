@@ -1,0 +1,97 @@
+"""Containers of a real engine as runs: attached and submitted, ended by people, memory and faults."""
+
+import json
+
+import pytest
+
+from backends.docker.conftest import engine, shared_engine  # noqa: F401 -- fixtures of the real engine
+from backends.docker.engine import IMAGE, RealEngine
+from e2e.conftest import Box
+
+pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
+
+
+def _attach(box: Box, real: RealEngine, container: str, *options: str, rc: int | None = None) -> dict:
+    env = {"DOCKER_HOST": real.address}
+    box.cli("attach", f"docker:{container}", "--name", "demo", *options, rc=rc, env=env)
+    return box.status()
+
+
+def test_docker_stop_by_a_person_is_a_cancel_and_nothing_is_started_again(box: Box, engine: RealEngine):  # noqa: F811
+    container = engine.run(
+        command=["sh", "-c", "trap 'exit 143' TERM; while :; do sleep 0.1; done"], wait=False
+    )
+    box.cli(
+        "attach",
+        f"docker:{container}",
+        "--name",
+        "demo",
+        "--act",
+        "--detach",
+        env={"DOCKER_HOST": engine.address},
+    )
+    engine.docker("stop", "-t", "20", container)
+    box.wait_state("cancelled")
+    status = box.status()
+    assert status["attempts"][0]["verdict"]["cause"] == "cancelled"
+    assert len(status["attempts"]) == 1
+
+
+def test_a_container_that_was_handed_over_is_made_anew_and_its_volume_is_shared(box: Box, engine: RealEngine):  # noqa: F811
+    script = "echo hello $$; if [ -e /out/once ]; then echo again; exit 0; fi; touch /out/once; sleep 3; kill -9 $$"
+    outside = box.root / "out"
+    outside.mkdir()
+    container = engine.run("-v", f"{outside}:/out", "--init", command=["sh", "-c", script], wait=False)
+    status = _attach(box, engine, container, "--act")
+    engine.made += engine.docker("ps", "-aq", "--filter", "label=runward.token").stdout.decode().split()
+    assert status["attempts"][0]["decision"]["action"] != "none"
+    assert len(status["attempts"]) == 2
+    assert status["state"] == "succeeded"
+
+
+def test_a_restart_policy_of_the_engine_is_followed_and_not_doubled(box: Box, engine: RealEngine):  # noqa: F811
+    script = "echo life; n=$(cat /out/n 2>/dev/null); echo $n. > /out/n; sleep 1; [ ${#n} -lt 3 ] && exit 7; exit 0"
+    outside = box.root / "out"
+    outside.mkdir()
+    options = ("--restart", "on-failure:5", "-v", f"{outside}:/out")
+    container = engine.run(*options, command=["sh", "-c", script], wait=False)
+    status = _attach(box, engine, container, "--act")
+    assert status["state"] == "succeeded"
+    assert len(status["attempts"]) == 1
+    assert engine.inspect(container).restarts >= 1
+    assert not engine.docker("ps", "-aq", "--filter", "label=runward.token").stdout
+
+
+def test_memory_over_the_limit_is_proven_by_a_witness(box: Box, engine: RealEngine):  # noqa: F811
+    eat = "sleep 2; x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}"
+    container = engine.run("--memory", "24m", "--memory-swap", "24m", command=["sh", "-c", eat], wait=False)
+    status = _attach(box, engine, container)
+    verdict = status["attempts"][0]["verdict"]
+    assert verdict["cause"] == "host_oom", json.dumps(status)
+    assert verdict["certainty"] == "proven"
+
+
+def test_submit_runs_an_image_with_its_limits_and_its_environment(box: Box, engine: RealEngine):  # noqa: F811
+    host = {"DOCKER_HOST": engine.address}
+    options = ("--docker", "network=none", "--docker", "memory=64m", "--env", "WORD=given")
+    box.cli(
+        "submit",
+        "--on",
+        "docker",
+        "--name",
+        "demo",
+        *options,
+        IMAGE,
+        "--",
+        "sh",
+        "-c",
+        "echo $WORD",
+        env=host,
+    )
+    found = (
+        engine.docker("ps", "-aq", "--no-trunc", "--filter", "label=runward.token").stdout.decode().split()
+    )
+    engine.made += found
+    assert box.status()["state"] == "succeeded"
+    assert engine.docker("logs", found[0]).stdout == b"given\n"
+    assert engine.inspect(found[0]).limits.memory == 64_000_000
