@@ -31,14 +31,19 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
     cluster = slurm.cluster(asked.settings)
     first = asked.target.removeprefix("slurm:") or None
     of = one_run.Of(asked.name, first, asked.observe_only, asked.log)
+    one = one_run.OneRun(cluster, of)
     return Place(
-        backend=one_run.OneRun(cluster, of),
-        describe=lambda handle: observations.Launched(backend.split(handle)[0], handle),
+        backend=one,
+        describe=lambda handle: observations.Launched(_shown(handle), handle),
         spec_maker=spec_maker,
         circumstance=lambda handle, status, found: circumstance(asked, cluster.record(handle), status, found),
         facts=lambda _found: {"can_elsewhere": True},
         tick_s=asked.settings.ticks.slurm_s,
     )
+
+
+def _shown(handle: str) -> str:
+    return "-" if handle.startswith(one_run.REFUSED) else backend.split(handle)[0]
 
 
 def spec_maker(

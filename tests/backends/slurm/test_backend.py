@@ -237,3 +237,19 @@ def test_a_log_that_a_requeued_job_began_anew_is_read_from_its_start(tmp_path: P
     log.write_text("step 1\n")
     assert appended.begin_of(str(log), 1) == 0
     assert appended.begin_of(str(tmp_path / "none"), 1) == 0
+
+
+def test_an_attempt_that_sbatch_refuses_is_over_with_its_words_and_never_repeated_by_us(
+    here: Cluster,
+) -> None:
+    said = b"sbatch: error: Batch job submission failed: Invalid partition name specified"
+    here.sbatch = ports.Completed(("sbatch",), 1, b"", said)
+    view = one_run.OneRun(here.slurm, one_run.Of("demo"))
+    handle = view.submit(job.JobSpec(("job.sh",), "/"), "demo-1-abc")
+    over = status(view.poll([handle])[handle])
+    assert (over.state, over.exit) == (job.JobState.FAILED, job.ExitStatus(1))
+    assert "Invalid partition" in (view.refusal(handle) or "")
+    (stream,) = view.logs(handle)
+    assert b"Invalid partition" in stream.read_new(1000)[0].data
+    assert stream.read_new(1000) == ()
+    assert len(here.asked("sbatch")) == 1

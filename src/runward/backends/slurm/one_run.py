@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runward import ports
-from runward.backends.slurm import backend, records
+from runward.backends.slurm import backend, commands, records
 from runward.core import job
 
 
@@ -22,6 +22,10 @@ class Of:
     """A pattern of logs that the script's own steps write."""
 
 
+REFUSED = "refused:"
+"""Handles of attempts that sbatch said no to: they are over as they begin."""
+
+
 class OneRun:
     """`ports.Backend` for one run."""
 
@@ -31,17 +35,33 @@ class OneRun:
         self._cluster, self._of = cluster, of
         self._token = re.compile(re.escape(of.name) + r"-\d+-[0-9a-f]+")
         self._let_go: set[str] = set()
+        self._refused: dict[str, str] = {}
 
     def poll(self, jobs: Sequence[str]) -> Mapping[str, job.JobStatus | job.Unseen]:
         """See `ports.Backend.poll`."""
-        found = dict(self._cluster.poll([one for one in jobs if one not in self._let_go]))
+        ours = [one for one in jobs if one not in self._let_go and not one.startswith(REFUSED)]
+        found = dict(self._cluster.poll(ours)) if ours else {}
         gone = job.JobStatus(job.JobState.CANCELLED, "let go", job.ExitStatus.unseen(), ended_at=time.time())
-        return {**found, **dict.fromkeys(self._let_go.intersection(jobs), gone)}
+        refused = {one: _refused(str(self.refusal(one))) for one in jobs if one.startswith(REFUSED)}
+        return {**found, **refused, **dict.fromkeys(self._let_go.intersection(jobs), gone)}
 
     def submit(self, spec: job.JobSpec, token: str) -> str:
         """See `ports.Backend.submit`: a job of this run that Slurm queued again by itself is the next attempt."""
         going = self._cluster.going(self._mine)
-        return going if going is not None else self._cluster.submit(spec, token)
+        if going is not None:
+            return going
+        try:
+            return self._cluster.submit(spec, token)
+        except commands.Refused as error:
+            handle = f"{REFUSED}{token}"
+            self._refused[handle] = str(error)
+            return handle
+
+    def refusal(self, handle: str) -> str | None:
+        """The words of sbatch about an attempt that it refused; None for one that it took."""
+        if not handle.startswith(REFUSED):
+            return None
+        return self._refused.get(handle, "sbatch refused it; its words are no longer known")
 
     def _mine(self, record: records.Record) -> bool:
         attached = self._of.first is not None and record.job_id == self._of.first
@@ -60,4 +80,31 @@ class OneRun:
 
     def logs(self, job_id: str) -> Sequence[ports.LogStream]:
         """See `ports.Backend.logs`."""
-        return self._cluster.logs(job_id, self._of.log)
+        said = self.refusal(job_id)
+        return (_Words(said),) if said is not None else self._cluster.logs(job_id, self._of.log)
+
+
+class _Words:
+    """`ports.LogStream` over what sbatch said: the only log that a refused attempt has."""
+
+    name, rank = "sbatch", None
+
+    def __init__(self, said: str) -> None:
+        self._left = f"{said}\n".encode()
+
+    def read_new(self, budget: int) -> Sequence[ports.Chunk]:
+        """All of it, once."""
+        del budget
+        data, self._left = self._left, b""
+        return (ports.Chunk(0, data),) if data else ()
+
+
+def _refused(why: str) -> job.JobStatus:
+    return job.JobStatus(
+        job.JobState.FAILED,
+        "REFUSED",
+        job.ExitStatus(1),
+        reason=why,
+        ended_at=time.time(),
+        proof="nothing was submitted",
+    )
