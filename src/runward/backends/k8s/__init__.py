@@ -1,0 +1,1 @@
+"""Pods of a Kubernetes cluster, by kubectl with the user's own rights."""
