@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 import click
 
@@ -133,6 +134,7 @@ def run(**options: object) -> int:
     from runward.wiring import launching
 
     command = options.pop("command")
+    place = options.pop("place")
     if not command:
         raise errors.UsageError(
             errors.Problem(
@@ -141,4 +143,9 @@ def run(**options: object) -> int:
                 next_step="Write it after --: runward run -- python train.py",
             )
         )
+    if place is not None:
+        from runward.wiring import far_launching
+
+        words = far_launching.without_place(sys.argv[sys.argv.index("run") + 1 :])
+        return far_launching.launch(str(place), words)
     return launching.launch(tuple(command), options, os.environ)  # type: ignore[arg-type]  # click gives str

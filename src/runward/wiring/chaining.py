@@ -1,0 +1,53 @@
+"""`runward chain`: detached from terminal and connection, with a notice after each stage."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from runward import ports
+from runward.app import chain
+from runward.core import redact
+from runward.wiring import notifying
+
+
+def run(plan: chain.Plan, targets: Sequence[str]) -> int:
+    """Run the chain in this process; its exit code."""
+    notifiers = notifying.notifiers(targets)
+
+    def tell(event: str, title: str, text: str) -> None:
+        body = redact.text(text)
+        notice = ports.Notice(event, "chain", title, body, {"event": event, "title": title, "text": body})
+        for target, notifier in notifiers.items():
+            try:
+                notifier.send(notice)
+            except ports.DeliveryFailed as failed:
+                print(
+                    f"runward chain: {target} was not told: {redact.text(str(failed))}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+    return chain.run(plan, tell)
+
+
+def check(plan: chain.Plan, targets: Sequence[str]) -> None:
+    """Every mistake before anything is detached. Raises UsageError."""
+    chain.check(plan.stages)
+    notifying.notifiers(targets)
+
+
+def detach(argv: Sequence[str], log: str) -> int:
+    """Run the same command line in a session of its own, stdin from /dev/null, both streams to the log."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runward", "chain", "--foreground", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            start_new_session=True,
+        )
+    finally:
+        os.close(descriptor)
+    return process.pid
