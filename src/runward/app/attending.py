@@ -92,6 +92,23 @@ class _Hand:
     view: stall.StallView | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How long the live attempt has not moved, and what its run has shown; monotonic seconds."""
+
+    moved_at: float
+    phase: str
+    stepped: bool
+    progressed: bool
+    """Whether any witness saw progress in this attempt."""
+    longest_step_s: float | None
+    """The longest silence between steps; None until enough were seen."""
+    longest_s: float
+    """The longest silence of any phase that ended by itself."""
+    seen_evaluation: bool
+    seen_checkpoint: bool
+
+
 class Attending:
     """The observer of the live attempt; see `watching.Observer`."""
 
@@ -99,6 +116,8 @@ class Attending:
         self._means = means
         self._hand: _Hand | None = None
         self._before: stall.Watch | None = None
+        self.gpu_word: Callable[[], str] = lambda: ""
+        """What the run's GPUs look like, where they are looked at."""
         self.problem: str | None = None
         """What cannot be seen now, in words."""
 
@@ -176,6 +195,7 @@ class Attending:
         if standing.silence is None:
             return []
         life = hand.pulse.look(standing.silence, self._means.stall, now, grew)
+        life = replace(life, gpu=self.gpu_word()) if life is not None else None
         suspended = self._means.suspended(hand.handle)
         standing.silence, view = stall.tick(
             standing.silence, self._means.stall, now, suspended=suspended, life=life
@@ -199,6 +219,24 @@ class Attending:
             return
         hand.saved_at, hand.saved_step = now, standing.tracker.step
         self._means.save_progress(_row(hand, live))
+
+    def silence(self) -> Silence | None:
+        """How the live attempt stands; None while there is none."""
+        watch = self._hand.follower.standing.silence if self._hand is not None else None
+        if watch is None:
+            return None
+        steps = watch.seen.get(stall.Phase.STEP, stall.Seen())
+        learned = steps.count >= self._means.stall.learn_steps
+        return Silence(
+            moved_at=watch.moved_at,
+            phase=str(watch.phase),
+            stepped=watch.stepped,
+            progressed=bool(watch.moves),
+            longest_step_s=steps.longest_s if learned else None,
+            longest_s=max((one.longest_s for one in watch.seen.values()), default=0.0),
+            seen_evaluation=stall.Phase.EVALUATION in watch.seen,
+            seen_checkpoint="checkpoint" in watch.moves or stall.Phase.CHECKPOINT in watch.seen,
+        )
 
     # -- when it is over -------------------------------------------------------------------------------------
 
@@ -298,7 +336,7 @@ class Attending:
 _NOTHING_KNOWN = failures.Verdict(
     failures.Cause.UNKNOWN, None, failures.Action.HOLD, failures.Certainty.POSSIBLE, "nothing is known"
 )
-_BY_US = {"stop": "user"}
+_BY_US = {"stop": "user", "gpu_idle": "idle"}
 _SCHEDULER_WORDS = frozenset(
     {
         job.JobState.CANCELLED,

@@ -37,6 +37,8 @@ class Driver:
         self.summarise: Callable[[run.RunState], Mapping[str, object] | None] = lambda _state: None
         """The run's line of `ps`, written with the events that changed it."""
         self._listeners: list[Listener] = []
+        self.held: Callable[[], bool] = lambda: False
+        """Whether the next attempt must wait for what the last one has not given back."""
 
     def use(self, perform: Perform, *listeners: Listener) -> None:
         """Say who carries out effects, and who hears of journalled events."""
@@ -67,7 +69,8 @@ class Driver:
         self._write()
 
     def _step(self, seen: observations.Observation) -> None:
-        now = binding.Now(self.clock.wall(), self.clock.mono(), random.random(), secrets.token_hex(4))  # noqa: S311 -- jitter
+        jitter = random.random()  # noqa: S311 -- no secret
+        now = binding.Now(self.clock.wall(), self.clock.mono(), jitter, secrets.token_hex(4), self.held())
         result = engine.step(self.state, seen, now, self.bound)
         self.state = result.state
         self._unwritten.extend(result.new)

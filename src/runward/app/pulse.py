@@ -18,6 +18,8 @@ class Looks:
     """Processor seconds that the attempt's processes have used so far."""
     stacks: Callable[[], str | None] = lambda: None
     """A fingerprint of all stacks."""
+    moved: Callable[[], int | None] = lambda: None
+    """Bytes that the processes have read and written so far."""
     why_no_stacks: Callable[[], str] = lambda: "py-spy is not installed (extra `stacks`)"
 
 
@@ -27,6 +29,7 @@ class _Look:
     cpu_s: float | None
     grew: int
     stacks: str | None
+    moved: int | None
 
 
 class Pulse:
@@ -48,7 +51,7 @@ class Pulse:
         stacks = None
         if now - self._stacks_at >= STACKS_EVERY_S:
             self._stacks_at, stacks = now, self._ways.stacks()
-        self._seen.append(_Look(now, self._ways.cpu_s(), grew, stacks))
+        self._seen.append(_Look(now, self._ways.cpu_s(), grew, stacks, self._ways.moved()))
         while len(self._seen) > 2 and now - self._seen[1].at >= self._window_s:
             self._seen.popleft()
         return self._life(now)
@@ -57,11 +60,13 @@ class Pulse:
         first, last = self._seen[0], self._seen[-1]
         taken = [one.stacks for one in self._seen if one.stacks is not None]
         used = last.cpu_s - first.cpu_s if first.cpu_s is not None and last.cpu_s is not None else None
+        moved = last.moved - first.moved if first.moved is not None and last.moved is not None else None
         return witnesses.Life(
             over_s=now - first.at,
             stacks_changed=len(set(taken)) > 1 if len(taken) >= _LOOKS else None,
             cpu_s=used,
             grew_bytes=sum(one.grew for one in self._seen),
+            moved_bytes=moved,
             why_unseen="" if taken else self._ways.why_no_stacks(),
         )
 

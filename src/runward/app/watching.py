@@ -103,6 +103,8 @@ class RunWatch:
     def due_in(self) -> float:
         """Seconds until the next tick, or until time alone calls for something."""
         until_tick = self._next_tick - self.driver.clock.mono()
+        if self.driver.held():
+            return max(0.0, until_tick)
         planned = planning.due_in(self.state, self.driver.clock.wall())
         return max(0.0, min(until_tick, planned) if planned is not None else until_tick)
 

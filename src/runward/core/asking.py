@@ -38,10 +38,15 @@ def end(state: run.RunState, reason: Reason, now: binding.Now, bound: binding.Bo
     return (decided,), (effects.End(live.n, bound.signum, bound.grace_s, reason.word, stacks=stacks),)
 
 
-def end_for_stall(
-    state: run.RunState, seen: observations.Stalled, now: binding.Now, bound: binding.Bound
+def end_for_silence(
+    state: run.RunState,
+    seen: observations.Stalled | observations.GpusIdle,
+    now: binding.Now,
+    bound: binding.Bound,
 ) -> binding.Reaction:
-    """A stall ends an attempt only when its observer says that it may."""
+    """Idle GPUs end an attempt as its user asked; a stall only when its observer says that it may."""
+    if isinstance(seen, observations.GpusIdle):
+        return end(state, Reason("gpu_idle", seen.text), now, bound)
     if not seen.end:
         return binding.NOTHING
     detail = seen.why or f"no progress for {seen.silent_s:.0f} s in phase {seen.phase}"

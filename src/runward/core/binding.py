@@ -16,6 +16,8 @@ class Now:
     mono: float
     jitter: float = 0.5
     nonce: str = "0"
+    held: bool = False
+    """Whether something must be given back before the next attempt begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,12 @@ def detect(state: run.RunState, seen: observations.Observation, at: float) -> tu
             return (
                 events.Noted(at=at, topic=topic, text=text, attempt=state.last.n if state.last else None),
             )
-        case observations.Tick() | observations.WaitAnswer() | observations.LaunchUnknown():
+        case (
+            observations.Tick()
+            | observations.WaitAnswer()
+            | observations.LaunchUnknown()
+            | observations.GpusIdle()
+        ):
             return ()
         case _:
             return _of_attempt(state, seen, at)

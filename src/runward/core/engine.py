@@ -50,8 +50,8 @@ def _react(
             return ending.after_end(state, seen, now, bound)
         case observations.Asked():
             return asking.asked(state, seen, now, bound)
-        case observations.Stalled():
-            return asking.end_for_stall(state, seen, now, bound)
+        case observations.Stalled() | observations.GpusIdle():
+            return asking.end_for_silence(state, seen, now, bound)
         case observations.LaunchUnknown():
             live = state.live
             return ((), (effects.LookUp(live.n, live.token),)) if live else binding.NOTHING

@@ -71,6 +71,13 @@ class Stalled:
 
 
 @dataclass(frozen=True, slots=True)
+class GpusIdle:
+    """The run's GPUs were idle for the whole window that its user named."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class MovesAgain:
     """Progress after a stall."""
 
@@ -187,6 +194,7 @@ Observation = (
     | Loaded
     | CheckpointsSeen
     | Stalled
+    | GpusIdle
     | MovesAgain
     | LossNonfinite
     | LossFinite

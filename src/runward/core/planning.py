@@ -67,7 +67,12 @@ def plan(state: run.RunState, now: binding.Now) -> binding.Reaction:
         )
         return _planned(launch, now)
     decision = state.pending_decision
-    if decision is None or not Action(decision.action).goes_on or not _ready(state, decision, now):
+    if (
+        decision is None
+        or not Action(decision.action).goes_on
+        or not _ready(state, decision, now)
+        or now.held
+    ):
         return binding.NOTHING
     n = last.n + 1
     token = ids.token(state.run, n, now.nonce)

@@ -9,6 +9,9 @@ from enum import StrEnum
 
 from runward.core import durations
 
+MOVED_BYTES = 4096
+"""More than this read and written is life."""
+
 
 class Says(StrEnum):
     """What a witness says. `unseen`: it could not be asked, which is no vote for an end."""
@@ -42,6 +45,8 @@ class Life:
     """Processor seconds that the tree used meanwhile; None: not known."""
     grew_bytes: int | None = 0
     """Growth under `--checkpoints`, temporary files too; None: the directory could not be read."""
+    moved_bytes: int | None = None
+    """Read and written by the tree meanwhile; None: not known."""
     gpu: str = ""
     """What the GPUs look like (`waiting`, `idle`, `busy`): shown, never decisive."""
     why_unseen: str = ""
@@ -65,10 +70,16 @@ def no_life(life: Life) -> str | None:
     """The words of the second witness, or None when there is life or nobody can say."""
     if life.grew_bytes is None or life.grew_bytes > 0:
         return None
+    if life.moved_bytes is not None and life.moved_bytes > MOVED_BYTES:
+        return None
     window = durations.format_duration(life.over_s)
+    still = life.cpu_s is not None and life.cpu_s < 0.01 * life.over_s
+    # a rank that waits in a collective spins: only beside its GPU's look is a busy processor no life
+    spins = life.cpu_s is None or life.gpu == "waiting"
     if life.stacks_changed is not None:
-        return None if life.stacks_changed else f"no rank's stack changed for {window}"
-    if life.cpu_s is not None and life.cpu_s < 0.01 * life.over_s:
+        same = not life.stacks_changed and (still or spins)
+        return f"no rank's stack changed for {window}" if same else None
+    if still:
         return f"no processor time was used for {window}"
     return None
 

@@ -36,6 +36,8 @@ class Place:
     suspended: Callable[[str], bool] = lambda _handle: False
     witnesses: Callable[[str, job.JobStatus], tuple[job.Witness, ...]] = lambda _handle, _status: ()
     texts: Callable[[str, job.JobStatus], tuple[context.Text, ...]] = lambda _handle, _status: ()
+    pids: Callable[[str], Sequence[int]] | None = None
+    """Processes of an attempt on this machine; None where they are elsewhere."""
     spec_maker: SpecMaker = _cannot_start
     circumstance: attending.Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
     facts: Callable[[failures.Diagnosis], Mapping[str, Any]] = lambda _found: {}

@@ -9,7 +9,7 @@ from runward.backends.process import attempts, backend, launching
 from runward.core import effects, job, observations, options, resume
 from runward.keeper import layout
 from runward.store import folders
-from runward.wiring import kernel, local_processes, places
+from runward.wiring import kernel, local_processes, places, stack_looks
 from runward.wiring.place import Place
 
 SPEC = "command.json"
@@ -117,7 +117,7 @@ def place_of(processes: backend.Process) -> Place:
 
     def looks(handle: str) -> pulse.Looks:
         kernel.prime()  # an attempt begins: reading the kernel's whole log is no work for the moment of a death
-        return pulse.Looks(lambda: cpu_seconds(processes.processes_left(handle)))
+        return _looks(handle, processes)
 
     def suspended(handle: str) -> bool:
         status = processes.poll([handle])[handle]
@@ -128,6 +128,7 @@ def place_of(processes: backend.Process) -> Place:
         describe=describe,
         wait_fds=processes.wait_fds,
         looks=looks,
+        pids=processes.processes_left,
         suspended=suspended,
         witnesses=kernel.witnesses,
         texts=kernel.around,
@@ -139,6 +140,17 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
     """The place of runs that `runward run` starts."""
     del asked
     return place_of(open_backend(acts=acts))
+
+
+def _looks(handle: str, among: backend.Process) -> pulse.Looks:
+    """Signs of life of the attempt in a folder; its stacks are left there, for whoever asks why it was ended."""
+    stacks = stack_looks.Looks(os.path.join(handle, stack_looks.FILE))
+    return pulse.Looks(
+        lambda: cpu_seconds(among.processes_left(handle)),
+        stacks=lambda: stacks.fingerprint(among.processes_left(handle)),
+        moved=lambda: stack_looks.moved(among.processes_left(handle)),
+        why_no_stacks=stacks.why,
+    )
 
 
 def cpu_seconds(pids: Sequence[int]) -> float | None:

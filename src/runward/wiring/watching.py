@@ -44,7 +44,7 @@ from runward.core import (
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
 from runward.ui import view
-from runward.wiring import clock, leases, places, processes
+from runward.wiring import clock, leases, places, processes, run_gpus
 from runward.wiring import diagnose as reading
 from runward.wiring.place import Place
 
@@ -157,12 +157,18 @@ def build(
     observer = jobs.Jobs(place.backend, attendant, place.describe, place.wait_fds, parts.clock)
     driver.summarise = lambda state: view.row(state, view.Look(parts.clock.wall(), {}, None))
     observers: list[watching.Observer] = [*([heard] if heard is not None else []), attendant, observer]
+    looker = run_gpus.watch_of(asked, attendant, place.pids)
+    if looker is not None:
+        observers.append(looker)
+        driver.held, attendant.gpu_word = looker.held, lambda: looker.gpu_word
     if asked.settings.notify.to:
         observers.append(Notifications(asked, parts.clock))
     tick_s = place.tick_s if place.tick_s is not None else asked.settings.ticks.local_s
     watch = watching.RunWatch(driver, observers, tick_s, lease.release, lambda: attendant.listing(None))
     performer = performing.Performer(_hands(asked, driver, parts))
-    driver.use(performer, watch.heard, *parts.listeners, _Page(asked, parts), _Claim(asked))
+    driver.use(
+        performer, watch.heard, *parts.listeners, _Page(asked, parts), _Claim(asked), run_gpus.Marks(asked)
+    )
     started = events.WatcherStarted(
         at=parts.clock.wall(), pid=os.getpid(), host=socket.gethostname(), lease=lease.number
     )
