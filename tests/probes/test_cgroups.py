@@ -37,3 +37,22 @@ def test_kills_are_counted_by_pid_and_by_name(tree) -> None:
 def test_a_cgroup_that_is_gone_is_not_zero(tree) -> None:
     assert tree.oom_kills("d" * 64, 10) is None
     assert tree.processes("d" * 64) is None
+
+
+def test_bytes_of_block_devices_are_read_in_both_versions_and_are_unknown_without_the_file(tmp_path) -> None:
+    first, second, bare = (tmp_path / name for name in ("v1", "v2", "bare"))
+    rows = "8:0 Read 100\n8:0 Write 20\n8:16 Read 5\n8:16 Write 0\nTotal 125\n"
+    for folder, name, text in (
+        (first / f"blkio/docker/{ID}", "blkio.throttle.io_service_bytes", rows),
+        (first / f"memory/docker/{ID}", "memory.limit_in_bytes", "1000\n"),
+        (second / f"system.slice/docker-{ID}.scope", "io.stat", "8:0 rbytes=105 wbytes=20 rios=1 wios=1\n"),
+        (second / f"system.slice/docker-{ID}.scope", "memory.max", "1000\n"),
+        (bare / f"system.slice/docker-{ID}.scope", "memory.max", "max\n"),
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for root in (first, second):
+        seen = cgroups.Cgroups(str(root), str(tmp_path)).counted(ID)
+        assert (seen.disk_read, seen.disk_written, seen.memory_limit) == (105, 20, 1000)
+    unknown = cgroups.Cgroups(str(bare), str(tmp_path)).counted(ID)
+    assert (unknown.disk_read, unknown.disk_written, unknown.memory_limit) == (None, None, None)

@@ -61,6 +61,19 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What the machine itself counts of one container; None: not observable."""
+
+    cpu_ns: int | None = None
+    memory: int | None = None
+    memory_limit: int | None = None
+    net_in: int | None = None
+    net_out: int | None = None
+    disk_read: int | None = None
+    disk_written: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerUse:
     """One running container; sizes in bytes, totals since its start, CPU in percent of one core."""
 
@@ -71,10 +84,11 @@ class ContainerUse:
     cpu: float | None = None
     memory: int | None = None
     memory_limit: int | None = None
-    net_in: int = 0
-    net_out: int = 0
-    disk_read: int = 0
-    disk_written: int = 0
+    net_in: int | None = None
+    net_out: int | None = None
+    disk_read: int | None = None
+    disk_written: int | None = None
+    """None, of these as of all: not known."""
     cpu_ns: int | None = None
 
 

@@ -4,6 +4,10 @@ import glob
 import os
 from dataclasses import dataclass
 
+from runward.core import box
+
+_UNLIMITED = 1 << 60
+
 
 @dataclass(frozen=True, slots=True)
 class Cgroups:
@@ -45,6 +49,48 @@ class Cgroups:
             if spent is not None:
                 return spent, memory
         return None, memory
+
+    def counted(self, container: str) -> box.Counted:
+        """All counters of a container that lives; what cannot be read is None, never zero."""
+        folder = self._folder(container, 0)
+        if folder is None:
+            return box.Counted()
+        cpu_ns, memory = self.use(container)
+        v1 = os.path.join(self.root, "memory") in folder
+        limit = _number(_read(os.path.join(folder, "memory.limit_in_bytes" if v1 else "memory.max")))
+        read, written = self._blocks(folder, v1=v1)
+        received, sent = self._network(folder)
+        unlimited = limit is None or limit >= _UNLIMITED
+        return box.Counted(cpu_ns, memory, None if unlimited else limit, received, sent, read, written)
+
+    def _blocks(self, folder: str, *, v1: bool) -> tuple[int | None, int | None]:
+        """Bytes read from and written to block devices."""
+        if not v1:
+            text = _read(os.path.join(folder, "io.stat"))
+            words = [word.partition("=") for word in (text or "").split()]
+            pairs = [(name, int(value)) for name, _, value in words if value.isdigit()]
+            return _total(text, pairs, "rbytes"), _total(text, pairs, "wbytes")
+        blkio = folder.replace("/memory/", "/blkio/", 1)
+        text = _read(os.path.join(blkio, "blkio.throttle.io_service_bytes"))
+        rows = [line.split() for line in (text or "").splitlines()]
+        pairs = [(row[1], int(row[2])) for row in rows if len(row) == 3 and row[2].isdigit()]
+        return _total(text, pairs, "Read"), _total(text, pairs, "Write")
+
+    def _network(self, folder: str) -> tuple[int | None, int | None]:
+        """Bytes received and sent by its own network; None where it shares this machine's."""
+        pids = (_read(os.path.join(folder, "cgroup.procs")) or "").split()
+        if not pids:
+            return None, None
+        try:
+            own, ours = (os.readlink(os.path.join(self.proc, one, "ns/net")) for one in (pids[0], "self"))
+        except OSError:
+            return None, None
+        text = _read(os.path.join(self.proc, pids[0], "net/dev"))
+        if own == ours or text is None:
+            return None, None
+        rows = [line.partition(":") for line in text.splitlines() if ":" in line]
+        fields = [rest.split() for name, _, rest in rows if name.strip() != "lo"]
+        return sum(int(row[0]) for row in fields), sum(int(row[8]) for row in fields)
 
     def whole_host_kills(self) -> int | None:
         """Kills for memory on this machine since it was booted, of whatever cgroup."""
@@ -107,6 +153,10 @@ def _read(path: str) -> str | None:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.strip().isdigit() else None
+
+
+def _total(text: str | None, pairs: list[tuple[str, int]], word: str) -> int | None:
+    return None if text is None else sum(value for name, value in pairs if name == word)
 
 
 def _row(text: str | None, word: str) -> int | None:

@@ -100,16 +100,20 @@ def _classic_lines(one: box.Snapshot) -> Iterator[str]:
 _USAGE_HEAD = ("Container", "CPUPerc", "MemUsage", "MemPerc", "NetIO", "BlockIO")
 
 
+def _known(size: int | None) -> str:
+    return "N/A" if size is None else _size(size)
+
+
 def _usage(use: box.ContainerUse) -> tuple[str, ...]:
     memory, limit = use.memory, use.memory_limit
     share = "N/A" if not memory or not limit else f"{100 * memory / limit:.2f}%"
     return (
         use.name,
         "N/A" if use.cpu is None else f"{use.cpu:.2f}%",
-        "N/A" if memory is None else f"{_size(memory)} / {_size(limit or 0)}",
+        "N/A" if memory is None else f"{_size(memory)} / {_known(limit)}",
         share,
-        f"{_size(use.net_in)} / {_size(use.net_out)}",
-        f"{_size(use.disk_read)} / {_size(use.disk_written)}",
+        f"{_known(use.net_in)} / {_known(use.net_out)}",
+        f"{_known(use.disk_read)} / {_known(use.disk_written)}",
     )
 
 

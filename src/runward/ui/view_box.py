@@ -97,7 +97,9 @@ def _containers(one: box.Snapshot) -> Table:
             use.image[:30],
             use.status[:15],
             _with(use.cpu, "%"),
-            "N/A" if use.memory is None else f"{_size(use.memory)} / {_size(use.memory_limit or 0)}",
+            "N/A"
+            if use.memory is None
+            else f"{_size(use.memory)} / {_size(use.memory_limit) if use.memory_limit else 'N/A'}",
         )
         for use in ranked
     )

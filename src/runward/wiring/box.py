@@ -88,7 +88,9 @@ class Looker:
         try:
             if not isinstance(self._docker, docker.Docker):
                 self._docker = docker.Docker(self.env)
-            found = usage.read(self._docker.engine, self._groups.use if self._docker.place.local else None)
+            found = usage.read(
+                self._docker.engine, self._groups.counted if self._docker.place.local else None
+            )
             if self._data_root is None:
                 self._data_root = self._docker.data_root() if self._docker.place.local else ""
         except (ports.ContactLost, client.EngineError) as error:

@@ -11,7 +11,9 @@ from runward.wiring import box, box_page
 pytestmark = pytest.mark.docker
 
 
-@pytest.mark.parametrize("counters", [None, cgroups.Cgroups().use], ids=["of the engine", "of this machine"])
+@pytest.mark.parametrize(
+    "counters", [None, cgroups.Cgroups().counted], ids=["of the engine", "of this machine"]
+)
 def test_the_use_of_many_containers_comes_in_one_look(engine, counters) -> None:
     made = {engine.run("--memory", "40m", command=("sleep", "1000"), wait=False) for _ in range(6)}
     ended = engine.run(command=("true",))
@@ -20,7 +22,7 @@ def test_the_use_of_many_containers_comes_in_one_look(engine, counters) -> None:
     assert ended not in found
     for container in made:
         assert 0 < (found[container].memory or 0) < 40 << 20
-        assert counters or found[container].memory_limit == 40 << 20
+        assert found[container].memory_limit == 40 << 20
         assert found[container].cpu_ns
 
 
@@ -52,3 +54,15 @@ def test_the_page_names_the_containers(engine, monkeypatch) -> None:
     finally:
         pages.close()
     assert any("rw-on-the-page" in row for table in page.tables for row in table.rows)
+
+
+def test_a_shared_network_and_a_missing_limit_are_unknown_and_no_network_is_zero(engine) -> None:
+    alone = engine.run("--memory", "40m", command=("sleep", "1000"), wait=False)
+    started = engine.docker("run", "-d", "--network", "host", engines.IMAGE, "sleep", "1000")
+    shared = started.stdout.decode().strip()
+    engine.made.append(shared)
+    look = cgroups.Cgroups().counted
+    assert (look(alone).net_in, look(alone).net_out) == (0, 0)
+    assert (look(shared).net_in, look(shared).net_out) == (None, None)
+    assert look(shared).memory_limit is None
+    assert look("0" * 64) == values.Counted()

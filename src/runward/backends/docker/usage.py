@@ -9,8 +9,8 @@ from typing import Any
 from runward.backends.docker import client
 from runward.core import box
 
-Counters = Callable[[str], tuple[int | None, int | None]]
-"""CPU nanoseconds and bytes of memory of a container by its id, where the machine itself can tell."""
+Counters = Callable[[str], box.Counted]
+"""What a container uses, by its id, where the machine itself can tell."""
 
 
 def read(engine: client.Engine, counters: Counters | None = None) -> tuple[box.ContainerUse, ...]:
@@ -30,8 +30,7 @@ def read(engine: client.Engine, counters: Counters | None = None) -> tuple[box.C
 
 
 def _counted(raw: Mapping[str, Any], counters: Counters) -> box.ContainerUse:
-    spent, memory = counters(str(raw["Id"]))
-    return dataclasses.replace(_use(raw, {}), cpu_ns=spent, memory=memory)
+    return dataclasses.replace(_use(raw, {}), **dataclasses.asdict(counters(str(raw["Id"]))))
 
 
 def _stats(engine: client.Engine, container: str) -> Mapping[str, Any]:
@@ -51,8 +50,8 @@ def _use(raw: Mapping[str, Any], stats: Mapping[str, Any]) -> box.ContainerUse:
     # Page cache that the kernel can take back at once is no use: the engine's own tools subtract it too.
     cache = details.get("total_inactive_file", details.get("inactive_file", 0))
     used = memory.get("usage")
-    networks = (stats.get("networks") or {}).values()
-    blocks = (stats.get("blkio_stats") or {}).get("io_service_bytes_recursive") or ()
+    networks = stats.get("networks")
+    blocks = (stats.get("blkio_stats") or {}).get("io_service_bytes_recursive")
     return box.ContainerUse(
         id=str(raw["Id"]),
         name=str((raw.get("Names") or ["?"])[0]).lstrip("/"),
@@ -60,13 +59,19 @@ def _use(raw: Mapping[str, Any], stats: Mapping[str, Any]) -> box.ContainerUse:
         status=str(raw.get("Status") or ""),
         memory=None if used is None else max(0, used - cache),
         memory_limit=memory.get("limit"),
-        net_in=sum(network.get("rx_bytes", 0) for network in networks),
-        net_out=sum(network.get("tx_bytes", 0) for network in networks),
+        net_in=_network(networks, "rx_bytes"),
+        net_out=_network(networks, "tx_bytes"),
         disk_read=_sum(blocks, "read"),
         disk_written=_sum(blocks, "write"),
         cpu_ns=((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage"),
     )
 
 
-def _sum(rows: Any, what: str) -> int:
+def _network(networks: Mapping[str, Any] | None, what: str) -> int | None:
+    return None if networks is None else sum(int(one.get(what, 0)) for one in networks.values())
+
+
+def _sum(rows: Any, what: str) -> int | None:
+    if rows is None:
+        return None
     return sum(int(row.get("value", 0)) for row in rows if str(row.get("op", "")).lower() == what)
