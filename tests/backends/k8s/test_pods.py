@@ -168,6 +168,43 @@ def runward(state: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def test_health_names_idle_gpus_and_the_network_that_is_used(folder, tmp_path):
+    (folder / "x.json").write_text(json.dumps(a_pod()))
+    (folder / "now.log").write_text("step: 4 loss: 2.0\nNCCL INFO Using network Socket\n")
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(f"#!{sys.executable}\n" + SMI)
+    smi.chmod(0o755)
+    os.environ["PATH"] = f"{smi.parent}:{os.environ['PATH']}"
+    try:
+        done = runward(tmp_path, "health", "k8s:ml/x", "--json")
+    finally:
+        os.environ["PATH"] = os.environ["PATH"].partition(":")[2]
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["state"], report["progress"]["step"]) == (1, "running", 4)
+    assert report["network"]["transport"] == "socket"
+    assert [one["util_pct"] for one in report["gpus"]] == [0.0]
+    assert report["issues"][0] == "it is running, and no GPU is used: none is above 5 %"
+    assert "NCCL_NET=ofi" in report["issues"][1]
+
+
+def test_health_says_what_it_could_not_ask(folder, tmp_path):
+    (folder / "x.json").write_text(json.dumps(a_pod()))
+    (folder / "now.log").write_text("starting\n")
+    done = runward(tmp_path, "health", "k8s:ml/x")
+    assert done.returncode == 0
+    assert "unknown: network: NCCL has printed no line about it" in done.stdout
+    assert "unknown: GPUs of ml/x:" in done.stdout
+    assert runward(tmp_path, "health", "nothing").returncode == 2
+
+
+SMI = """import sys
+fields = sys.argv[1].partition("=")[2].split(",")
+known = {"index": "0", "uuid": "GPU-1", "name": "A100", "utilization.gpu": "0", "memory.used": "1", "memory.total": "2"}
+print(", ".join(known.get(field, "[N/A]") for field in fields))
+"""
+
+
 def test_attach_and_diagnose_name_a_kill_for_memory(folder, tmp_path):
     (folder / "x.json").write_text(json.dumps(a_pod(ended(137, "OOMKilled"), "Failed")))
     (folder / "now.log").write_text("step: 1 loss: 2.0\nstep: 2 loss: 1.9\n")

@@ -109,6 +109,19 @@ class Ray:
             raise ports.ContactLost(f"{self.dashboard.url}: no list in the answer")
         return [one for one in found if isinstance(one, dict)]
 
+    def usage(self) -> dict[str, dict[str, float]] | None:
+        """GPUs and CPUs, allocated and in all; None when Ray does not say it. Raises ContactLost."""
+        try:
+            found = self.dashboard.json(client.Request("GET", "/api/cluster_status"))
+        except client.Refused as refused:
+            raise ports.ContactLost(f"{self.dashboard.url}: {refused}") from refused
+        for key in ("data", "clusterStatus", "loadMetricsReport", "usage"):
+            found = found.get(key) if isinstance(found, dict) else None
+        if not isinstance(found, dict):
+            return None
+        pairs = {"gpus": found.get("GPU") or [0.0, 0.0], "cpus": found.get("CPU") or [0.0, 0.0]}
+        return {name: {"used": float(pair[0]), "total": float(pair[1])} for name, pair in pairs.items()}
+
     def submit(self, spec: job.JobSpec, token: str) -> str:
         """See `ports.Backend.submit`. Options: `ray.entrypoint`, `ray.runtime_env` (JSON), `ray.num_gpus`, ..."""
         self.start(body_of(spec, token))
