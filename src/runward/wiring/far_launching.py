@@ -16,7 +16,8 @@ def launch(place: str, words: list[str]) -> int:
             errors.Problem(f"{place!r} is no far box", where="--on", next_step="Write ssh:HOST/.")
         )
     host = match[1]
-    argv = ("runward", "run", *(() if "--detach" in words else ("--detach",)), *words)
+    own = words[: words.index("--")] if "--" in words else words
+    argv = ("runward", "run", *(() if "--detach" in own else ("--detach",)), *words)
     done = far.runner(host).run(ports.Call(argv, deadline_s=180.0))
     sys.stdout.write(done.text)
     sys.stderr.write(done.stderr.decode("utf-8", "replace"))

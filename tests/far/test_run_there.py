@@ -1,0 +1,41 @@
+"""`runward run --on ssh:HOST/`: the far Runward gets the same words, each as one word."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
+
+WORDS = ["--name", "it's $(touch /root/pwned)", "--", "python", "train me.py", "--on", "--detach", "a\nb"]
+
+
+def test_the_words_arrive_whole_and_the_run_is_detached(net, tmp_path):
+    there = net.folder / "there"
+    there.mkdir()
+    script = there / "runward"
+    script.write_text("#!/usr/bin/env python3\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    script.chmod(0o755)
+    box = net.add(settings=f"SetEnv PATH={there}:/usr/bin:/bin")
+    bare = net.add()
+    env = {
+        **os.environ,
+        "PATH": f"{net.program(tmp_path / 'bin')}:{os.environ['PATH']}",
+        "RUNWARD_STATE_DIR": str(tmp_path),
+    }
+
+    def run(alias):
+        return subprocess.run(
+            [sys.executable, "-m", "runward", "run", "--on", f"ssh:{alias}/", *WORDS],
+            env=env, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    done = run(box.alias)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["run", "--detach", *WORDS]
+    assert not (box.home / "pwned").exists()
+    done = run(bare.alias)
+    assert done.returncode == 75
+    assert "not installed there" in done.stderr
