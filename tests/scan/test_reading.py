@@ -178,9 +178,12 @@ def test_a_file_without_permission_is_refused_in_words(tmp_path):
         reading.LogFile(str(path))
 
 
-def test_only_the_last_chunks_are_not_bulk(tmp_path):
-    chunks, _ = read(put(tmp_path, TEXT))
-    assert [chunk.bulk for chunk in chunks] == [True] * (len(chunks) - 2) + [False, False]
+@pytest.mark.parametrize("size", [0, 1000, 64 << 10, (64 << 10) + 1, 256 << 10, (256 << 10) + 5, len(TEXT)])
+def test_only_the_last_bytes_are_not_bulk(tmp_path, size):
+    chunks, _ = read(put(tmp_path, TEXT[:size]))
+    assert joined(chunks) == TEXT[:size]
+    assert sum(len(chunk.data) for chunk in chunks if not chunk.bulk) == min(size, 64 << 10)
+    assert [chunk.bulk for chunk in chunks] == sorted((chunk.bulk for chunk in chunks), reverse=True)
 
 
 def test_line_numbers_are_counted_for_the_offsets_that_are_asked_for(tmp_path):

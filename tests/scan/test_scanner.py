@@ -208,3 +208,22 @@ def test_an_engine_that_answers_wrongly_or_not_at_all_is_stepped_over_and_said(m
         + compiled.engine_notes[0].split()[-1],
         "ahocorasick: cannot be used: RuntimeError: no such instruction",
     )
+
+
+class _Eager(_Forgetful):
+    def stops(self, data, start, end):
+        return [*self._inner.stops(data, start, end), (end - start, 0)]
+
+
+class _Unsorted(_Forgetful):
+    def stops(self, data, start, end):
+        return self._inner.stops(data, start, end)[::-1]
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"), [(_Forgetful, "at byte"), (_Eager, "is not at byte"), (_Unsorted, "not in order")]
+)
+def test_each_kind_of_wrong_answer_is_noticed(engine, words):
+    wanted = [engines.Literal(b"out of memory", nocase=False), engines.Literal(b"nccl warn", nocase=True)]
+    assert engines.differs(engines.Stdlib(wanted), wanted) is None
+    assert words in engines.differs(engine(wanted), wanted)

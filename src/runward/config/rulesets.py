@@ -17,7 +17,7 @@ import platformdirs
 import runward
 from runward.core import errors, rules
 
-FORMAT = 1
+FORMAT = 2
 """Part of the cache's key: raise it when the compiled form changes."""
 _MAX_FILE = 4 << 20
 

@@ -15,6 +15,19 @@ _p: Any = getattr(re, "_parser", None)
 
 MIN_LENGTH, MAX_ALTERNATIVES, MAX_BRANCHES, FAR = 3, 24, 96, 4096
 _MAX_UNROLLED = 8
+COMMON = (
+    b"[2026-11-02 10:11:12,000] [rank0]: [default0]: INFO - root - iteration 120/ 5000 | consumed samples: 1024 | "
+    b"elapsed time per iteration (ms): 503.1 | learning rate: 1.0E-04 | global batch size: 1024 | lm loss: 2.30E+00 | "
+    b"loss scale: 1.0 | grad norm: 0.412 | number of skipped iterations: 0 | number of nan iterations: 0 |\n"
+    b"{'loss': 1.23, 'grad_norm': 0.9, 'learning_rate': 2e-05, 'epoch': 0.12} 12%|# | 12/100 [00:10<01:00, 2.1it/s]\n"
+    b"step: 80 loss: 4.1 grad_norm: 1.1 memory: 5.71GiB(6.01%) tps: 57,729 tflops: 78.76 mfu: 7.96% train epoch 3\n"
+    b"node0123:8121:8301 [2] NCCL INFO Channel 03/0 : 12[3] -> 13[4] via P2P/CUMEM/read comm 0x7f3a5c00 nranks 64\n"
+    b"node0123:8121:8301 [2] NCCL INFO AllReduce: opCount 4f sendbuff 0x7f0a recvbuff 0x7f0b count 1024 datatype 9\n"
+    b"/usr/lib/python3/site-packages/torch/distributed/x.py:123: UserWarning: at 0x00 memory (MB) | allocated: 1.0\n"
+    b"DEBUG:utils: worker host data.loader forward-backward ............: (0.1, 0.2) rank checkpoint saved to /tmp\n"
+)
+"""What healthy training prints: of the literals that a pattern offers, those are taken that stand here least often."""
+_COMMON_LOW = COMMON.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +52,20 @@ class _Candidate:
     lo: int
     hi: int
 
+    nocase: bool
+
     @property
-    def score(self) -> tuple[int, int, int]:
-        """Longer shortest literal first, then fewer of them, then a fixed place."""
-        return (min(map(_worth, self.alternatives)), -len(self.alternatives), self.lo - self.hi)
+    def score(self) -> tuple[int, int, int, int]:
+        """Seldom in healthy text first, then a longer shortest literal, then fewer of them, then a fixed place."""
+        common = _COMMON_LOW if self.nocase else COMMON
+        often = sum(common.count(text.lower() if self.nocase else text) for text in self.alternatives if text)
+        shortest = min(map(_worth, self.alternatives))
+        return (
+            -often if shortest >= MIN_LENGTH else -len(common),
+            shortest,
+            -len(self.alternatives),
+            self.lo - self.hi,
+        )
 
 
 def _worth(text: bytes) -> int:
@@ -63,7 +86,7 @@ class _Walk:
         for place, (op, av) in enumerate(tokens):
             self._token(op, av, tokens[place : place + 1].getwidth())
         if all(self.run):
-            self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi))
+            self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi, self.nocase))
         return self
 
     @property
@@ -83,7 +106,7 @@ class _Walk:
             self.run = joined
         else:
             if all(self.run):
-                self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi))
+                self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi, self.nocase))
             self.exact = False
             short = texts is not None and len(texts) <= MAX_ALTERNATIVES
             self.run = texts if short and texts is not None else [b""]
@@ -104,9 +127,9 @@ class _Walk:
         """Its first rounds belong to the text before it, its last ones to the text behind it."""
         joined = self._joined([unit * least])
         if joined is not None:
-            self.candidates.append(_Candidate(tuple(joined), self.run_lo, self.run_hi))
+            self.candidates.append(_Candidate(tuple(joined), self.run_lo, self.run_hi, self.nocase))
         elif all(self.run):
-            self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi))
+            self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi, self.nocase))
         self.exact = False
         self.run, self.run_lo = [unit * least], self.lo
         self.run_hi = min(self.hi + len(unit) * (most - least), FAR)
@@ -154,7 +177,9 @@ class _Walk:
             best = [max(walk.candidates, key=lambda c: c.score) for walk in walked]
             texts = tuple(dict.fromkeys(text for one in best for text in one.alternatives))
             if len(texts) <= MAX_BRANCHES:
-                self.candidates.append(_Candidate(texts, min(b.lo for b in best), max(b.hi for b in best)))
+                self.candidates.append(
+                    _Candidate(texts, min(b.lo for b in best), max(b.hi for b in best), self.nocase)
+                )
         return None
 
     def _repeat(self, least: int, most: int, tokens: Any) -> list[bytes] | None:

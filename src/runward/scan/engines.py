@@ -139,10 +139,10 @@ class Choice(NamedTuple):
     notes: tuple[str, ...]
 
 
-def choose(wanted: Sequence[Literal], only: str | None = None, tested: str = "") -> Choice:
+def choose(wanted: Sequence[Literal], only: str | None = None) -> Choice:
     """The fastest engine that passes its test. `only` asks for one by name; the standard library's is last.
 
-    `tested` names one that passed with the same literals before and is believed.
+    Every process tests: a home directory serves processors of many kinds, and their instructions differ.
     """
     notes: list[str] = []
     for name in [only] if only else list(ENGINES):
@@ -154,7 +154,7 @@ def choose(wanted: Sequence[Literal], only: str | None = None, tested: str = "")
         except Exception as error:  # noqa: BLE001 -- a native library may refuse in any way; the next engine does the work
             notes.append(f"{name}: cannot be used: {type(error).__name__}: {error}"[:300])
             continue
-        fault = None if name == tested else differs(engine, wanted)
+        fault = differs(engine, wanted)
         if fault is None:
             return Choice(engine, tuple(notes))
         notes.append(f"{name}: wrong answer in its test: {fault}")
@@ -162,36 +162,39 @@ def choose(wanted: Sequence[Literal], only: str | None = None, tested: str = "")
 
 
 def differs(engine: Engine, wanted: Sequence[Literal]) -> str | None:
-    """What `engine` gets wrong on a text that holds every literal, whole, cut and in other cases; or None."""
-    text = _trial(wanted)
+    """What `engine` gets wrong on a text that holds every literal, whole, cut and in other cases; or None.
+
+    Each literal must be reported where it was put, nothing where it is not, and all in order.
+    """
+    text, planted = _trial(wanted)
     low = text.lower()
-    expected = sorted(
-        (at + len(word), place)
-        for place, (word, nocase) in enumerate(wanted)
-        for at in _places(low if nocase else text, word)
-    )
     try:
-        got = engine.stops(b"xyz" + text, 3, 3 + len(text))
+        got = list(engine.stops(b"xyz" + text, 3, 3 + len(text)))
     except Exception as error:  # noqa: BLE001 -- as above
         return f"{type(error).__name__}: {error}"[:300]
-    if got == expected:
-        return None
-    odd = min(set(expected) ^ set(got), default=(0, 0))
-    return f"literal {wanted[odd[1]].text!r} at byte {odd[0]}"
+    for stop, place in got:
+        word, nocase = wanted[place]
+        if not (low if nocase else text).startswith(word, stop - len(word)):
+            return f"literal {word!r} is not at byte {stop}"
+    missing = min(planted.difference(got), default=None)
+    if missing is not None:
+        return f"literal {wanted[missing[1]].text!r} at byte {missing[0]}"
+    return None if got == sorted(set(got)) else "not in order"
 
 
-def _trial(wanted: Sequence[Literal]) -> bytes:
+def _trial(wanted: Sequence[Literal]) -> tuple[bytes, set[tuple[int, int]]]:
+    """A text, and where in it each literal ends at least."""
     chance = random.Random(len(wanted))  # noqa: S311 -- the same text every time
-    parts: list[bytes] = []
-    for text, _ in wanted:
-        cut = chance.randrange(len(text))
-        parts += [chance.randbytes(chance.randrange(24)), text, text[:cut], text[cut:] + text.swapcase()]
-    return b"".join(parts)
-
-
-def _places(text: bytes, word: bytes) -> list[int]:
-    found, at = [], text.find(word)
-    while at >= 0:
-        found.append(at)
-        at = text.find(word, at + 1)
-    return found
+    text = bytearray()
+    planted: set[tuple[int, int]] = set()
+    for place, (word, nocase) in enumerate(wanted):
+        text += chance.randbytes(place % 23) + word
+        planted.add((len(text), place))
+        cut = place % len(word)
+        text += word[:cut] + b"\n" + word[cut:]
+        if not cut:
+            planted.add((len(text), place))
+        text += word.swapcase()
+        if nocase:
+            planted.add((len(text), place))
+    return bytes(text), planted

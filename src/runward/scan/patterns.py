@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runward.core import backtracking, errors, literals
 from runward.scan import careful, engines
@@ -27,6 +27,8 @@ class Compiled:
     """See `Options.sparse`."""
     words: dict[engines.Literal, list[tuple[int, literals.Required]]] = field(default_factory=dict)
     """Each literal, and the patterns that want it."""
+    lean: dict[tuple[frozenset[int], frozenset[int]], "Compiled"] = field(default_factory=dict)
+    """Reduced sets made so far: see `without`."""
     lengths: list[int] = field(default_factory=list)
     """Of each literal."""
     needs: list[list[Need]] = field(default_factory=list)
@@ -75,8 +77,6 @@ class Options:
     """Take patterns without a literal of 3 bytes too: they are tried on every line (about 5 MB/s each)."""
     sparse: frozenset[int] = frozenset()
     """Patterns of lines that repeat, such as progress: of bulk data, the first and last hits will do."""
-    tested: str = ""
-    """The engine that passed its test with these very literals here before: it is not tested again."""
 
 
 def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
@@ -101,21 +101,27 @@ def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
         if need is not None:
             for text in need.as_bytes():
                 words.setdefault(engines.Literal(text, need.nocase), []).append((place, need))
-    choice = engines.choose(list(words), chosen.engine, chosen.tested)
+    choice = engines.choose(list(words), chosen.engine)
     slow = tuple(place for place, need in enumerate(needs) if need is None)
     return Compiled(labels, sources, choice.engine, choice.notes, slow, chosen.sparse, words)
 
 
-def without(compiled: Compiled, left_out: frozenset[int]) -> Compiled:
-    """The same patterns, with the same indices, but for some that are not looked for."""
-    words = {
-        word: kept
-        for word, wanting in compiled.words.items()
-        if (kept := [(place, need) for place, need in wanting if place not in left_out])
+def without(compiled: Compiled, patterns: frozenset[int], words: frozenset[int]) -> Compiled:
+    """The same, with the same indices, but for `patterns`, and for sparse patterns at these literals."""
+    loud = [
+        patterns | compiled.sparse if place in words else patterns for place in range(len(compiled.words))
+    ]
+    kept = {
+        word: [(pattern, need) for pattern, need in wanting if pattern not in left_out]
+        for (word, wanting), left_out in zip(compiled.words.items(), loud, strict=True)
     }
-    choice = engines.choose(list(words), compiled.engine.name)
-    return Compiled(
-        compiled.names, compiled.sources, choice.engine, choice.notes, compiled.slow, compiled.sparse, words
+    words_left = {word: wanting for word, wanting in kept.items() if wanting}
+    return replace(
+        compiled,
+        engine=engines.ENGINES[compiled.engine.name](list(words_left)),  # tried already, with more literals
+        words=words_left,
+        lengths=[],
+        needs=[],
     )
 
 

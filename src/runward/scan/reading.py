@@ -10,15 +10,16 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 
 from runward import ports
 from runward.core import errors
 from runward.scan import packed
 
-BLOCK = 256 << 10
+BLOCK = 512 << 10
 """Bytes of a chunk."""
-NEAR_END = 2
-"""So many last chunks are not `bulk`: no line of them may be left out."""
+NEAR_END = 64 << 10
+"""So many last bytes are not `bulk`: no line of them may be left out."""
 _UNSIZED = 64 << 20
 """Bytes taken of a file that says it has none, such as those of /proc."""
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -88,14 +89,20 @@ class LogFile:
 
 
 def _marked(chunks: Iterator[ports.Chunk]) -> Iterator[ports.Chunk]:
-    """All but the last few as bulk."""
+    """All as bulk, but for the last bytes."""
     held: deque[ports.Chunk] = deque()
     for chunk in chunks:
         held.append(chunk)
-        if len(held) > NEAR_END:
-            early = held.popleft()
-            yield ports.Chunk(early.offset, early.data, early.restarted, bulk=True)
-    yield from held
+        if sum(len(one.data) for one in held) - len(held[0].data) >= NEAR_END:
+            yield replace(held.popleft(), bulk=True)
+    late = sum(len(one.data) for one in held) - NEAR_END
+    for chunk in held:
+        early = max(0, min(late, len(chunk.data)))
+        late -= len(chunk.data)
+        if early:
+            yield ports.Chunk(chunk.offset, chunk.data[:early], chunk.restarted, bulk=True)
+        if early < len(chunk.data):
+            yield ports.Chunk(chunk.offset + early, chunk.data[early:])
 
 
 def _opened(path: str) -> int:

@@ -2,7 +2,8 @@
 
 A gigabyte of iteration lines is millions of hits of which a post-mortem needs the first and the last. Patterns that
 were compiled as sparse and are dense at both ends of a stretch are not looked for in its middle, unless something
-else stands there: around that, every hit is given.
+else stands there: around that, every hit is given. The same holds for literals of sparse patterns that stand all
+over both ends, hits or not.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ from runward.scan import lines, patterns
 
 WORTHWHILE = 8 << 10
 """Bytes of a stretch below which all is looked for."""
-EDGE = 4 << 10
+EDGE = 3 << 10
 """Bytes at both ends of a long stretch, and on both sides of another hit, in which all is looked for."""
 SHARE = 16
 """Of a short stretch each end is one part of so many."""
@@ -23,6 +24,8 @@ KEPT = 4
 _MOST_SETS = 8
 
 _Span = tuple[int, int]
+_Key = tuple[frozenset[int], frozenset[int]]
+"""Patterns that are left out, and literals at which sparse ones are."""
 
 
 class Thin:
@@ -30,7 +33,6 @@ class Thin:
 
     def __init__(self, compiled: patterns.Compiled, full: lines.Lines) -> None:
         self._compiled, self._full = compiled, full
-        self._lean: dict[frozenset[int], lines.Lines] = {}
 
     def all(self, data: lines.Text, bounds: _Span, offset: int, found: list[ports.Hit]) -> None:
         """As `Lines.all`, with fewer hits where they repeat."""
@@ -46,7 +48,7 @@ class Thin:
         self._full.all(data, (start, head_end), offset, head)
         self._full.all(data, (tail_start, end), offset, tail)
         dense = self._dense(head) & self._dense(tail)
-        lean = self._without(dense) if dense else None
+        lean = self._lean(data, dense, ((start, head_end), (tail_start, end))) if dense else None
         if lean is None:
             found += head
             self._full.all(data, (head_end, tail_start), offset, found)
@@ -60,13 +62,22 @@ class Thin:
         often = Counter(hit.pattern for hit in hits)
         return frozenset(p for p, times in often.items() if times >= DENSE and p in self._compiled.sparse)
 
-    def _without(self, dense: frozenset[int]) -> lines.Lines | None:
-        """All other patterns; built once for each set of dense ones, of which there are few."""
-        if dense not in self._lean:
-            if len(self._lean) == _MOST_SETS:
-                return None
-            self._lean[dense] = lines.Lines(patterns.without(self._compiled, dense))
-        return self._lean[dense]
+    def _lean(
+        self, data: lines.Text, dense: frozenset[int], edges: tuple[_Span, _Span]
+    ) -> lines.Lines | None:
+        """What is left to look for; built once for each such set, of which there are few."""
+        head, tail = (self._loud(data, edge) for edge in edges)
+        key = (dense, head & tail)
+        known = self._compiled.lean
+        near = _nearest(set(known), key)
+        if near is None and len(known) < _MOST_SETS:
+            known[key], near = patterns.without(self._compiled, *key), key
+        return lines.Lines(known[near]) if near else None
+
+    def _loud(self, data: lines.Text, edge: _Span) -> frozenset[int]:
+        """Literals that stand often in this edge."""
+        often = Counter(literal for _, literal in self._compiled.engine.stops(data, *edge))
+        return frozenset(literal for literal, times in often.items() if times >= DENSE)
 
     def _middle(
         self, lean: lines.Lines, place: tuple[lines.Text, _Span, int], found: list[ports.Hit]
@@ -81,6 +92,13 @@ class Thin:
             hits = [hit for hit in hits if not span[0] <= hit.line_offset - offset < span[1]]
             self._full.all(data, span, offset, hits)
         found += sorted(hits, key=lambda hit: hit.offset) if spans else hits
+
+
+def _nearest(known: set[_Key], key: _Key) -> _Key | None:
+    """A set made before that leaves out all of the dense patterns, no other literals, and most of these."""
+    dense, loud = key
+    near = [one for one in known if one[0] == dense and one[1] <= loud and 2 * len(one[1]) >= len(loud)]
+    return max(near, key=lambda one: len(one[1]), default=None)
 
 
 def _some(hits: list[ports.Hit], dense: frozenset[int]) -> list[ports.Hit]:

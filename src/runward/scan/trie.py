@@ -9,16 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from runward.core import literals
+
 _WINDOW = 10
-_COMMON = (
-    b"[2026-11-02 10:11:12.000] [rank0]: [default0]: iteration 120/ 5000 | consumed samples: 1024 | elapsed time "
-    b"per iteration (ms): 503.1 | learning rate: 1.0e-04 | global batch size: 1024 | lm loss: 2.301 | grad norm: "
-    b"0.412 | number of skipped iterations: 0 | info warning debug error step epoch rank node host in the train\n"
-    b"node0123:8121:8301 [2] nccl info channel 03/0 : 12[3] -> 13[4] via p2p/cumem/read comm 0x7f3a5c00 nranks 64\n"
-    b"allreduce: opcount 4f sendbuff 0x7f0a recvbuff 0x7f0b count 1024 datatype 9 op 0 root 0 stream 0x55d0\n"
-    b"/usr/lib/python3/site-packages/torch/distributed/x.py:123: userwarning: at 0x00 memory (mb) | allocated: 1.0\n"
-)
-"""What healthy training prints, in lower case: only byte frequencies are taken from it."""
+_COMMON = literals.COMMON.lower()
 
 Search = Callable[[bytes], Iterator[tuple[int, int, int]]]
 

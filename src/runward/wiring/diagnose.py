@@ -2,7 +2,6 @@
 
 import glob
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ class Sources:
 
 
 _MAX_CONTEXT = 1 << 20
-_SMALL = 16 << 20
+_SMALL = 2 << 20
 """A log below this is looked at line by line: making ready to leave lines out would take longer."""
 Resolver = Callable[[str], Sources]
 _RESOLVERS: dict[str, str] = {
@@ -45,42 +44,15 @@ def engine(extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None
     from runward import scan
 
     loaded = ruleset or rulesets.load(extra_rules)
-    tested = _Tested(loaded.fingerprint)
     compiled = scan.compile(
         [rule.pattern for rule in loaded.rules],
         names=[rule.name for rule in loaded.rules],
         needs=[rule.need for rule in loaded.rules],
         options=scan.Options(
-            sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule)), tested=tested.engine
+            sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule))
         ),
     )
-    tested.remember(compiled.engine.name)
     return app.Engine(loaded, lambda: scan.LineScanner(compiled))
-
-
-class _Tested:
-    """Which engine passed its test with these rules on this installation: asked once, not at every start."""
-
-    def __init__(self, fingerprint: str) -> None:
-        from importlib.util import find_spec
-
-        found = find_spec("pyperscan")
-        stamp = os.stat(found.origin).st_mtime_ns if found and found.origin else 0
-        key = f"{fingerprint}-{stamp:x}-{sys.hexversion:x}"
-        self._path = os.path.join(rulesets.cache_folder(), f"engine-{key}") if fingerprint else ""
-        self.engine = self._read()
-
-    def _read(self) -> str:
-        try:
-            with open(self._path, encoding="ascii") as file:
-                return file.read(40).strip()
-        except (OSError, ValueError):
-            return ""
-
-    def remember(self, engine: str) -> None:
-        """Keep the engine's name; a cache that cannot be written costs time and nothing else."""
-        if self._path and self.engine != engine:
-            rulesets.keep(self._path, engine.encode())
 
 
 def _sparse(rule: rules.Rule) -> bool:
