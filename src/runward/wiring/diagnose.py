@@ -48,9 +48,7 @@ def engine(extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None
         [rule.pattern for rule in loaded.rules],
         names=[rule.name for rule in loaded.rules],
         needs=[rule.need for rule in loaded.rules],
-        options=scan.Options(
-            sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule))
-        ),
+        options=scan.Options(sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule))),
     )
     return app.Engine(loaded, lambda: scan.LineScanner(compiled))
 
