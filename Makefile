@@ -56,6 +56,7 @@ chaos: $(VENV)/.dev
 	$(BIN)/python tools/chaos.py --seconds $(SECONDS_EACH) $(if $(SEED),--seed $(SEED)) $(if $(KILLS),--kills $(KILLS))
 
 fuzz: $(VENV)/.dev
+	$(BIN)/pip install --quiet --editable '.[fuzz]' || echo "no atheris for this Python: by mutation only"
 	$(BIN)/python tools/fuzz.py --seconds $(SECONDS_EACH)
 
 bench: $(VENV)/.dev

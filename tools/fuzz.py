@@ -1,0 +1,207 @@
+"""Feeds bytes that nobody would write to everything that reads the world's bytes, until the time is over.
+
+usage: fuzz.py [--seconds 120] [--seed N] [--target NAME]. Exit 1: an input broke a promise; it is kept in ./fuzz-found/.
+
+Coverage-guided by atheris where that is installed (`pip install atheris`), else by mutations of real lines. The promises:
+nothing raises, nothing takes longer than ten seconds for 64 KiB, engines agree, and how bytes are cut changes nothing.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import signal
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+
+LIMIT_S = 10
+LARGEST = 64 << 10
+
+
+class TooSlow(Exception):
+    """One input took longer than the limit."""
+
+
+def _alarm(signum, frame):
+    raise TooSlow
+
+
+class Targets:
+    """Everything that is fed, each with its promise."""
+
+    def __init__(self):
+        from runward.config import rulesets
+        from runward.wiring import diagnose
+
+        self.engine = diagnose.engine()
+        self.examples = [
+            line.encode() for rule in rulesets.full(user=False).rules for line in (*rule.match, *rule.no_match)
+        ]
+        self.folder = tempfile.mkdtemp()
+
+    def diagnosis(self, data):
+        from runward import ports
+        from runward.app import diagnose
+        from runward.core import context, diagnosis, signals
+
+        cut = len(data) // 3
+        pieces = [ports.Chunk(0, data[:cut]), ports.Chunk(cut, data[cut:])]
+        source = signals.Source("fuzz.log", None, None, 2031)
+        whole = diagnose.read(self.engine, [diagnose.Log(source, [ports.Chunk(0, data)])])
+        parts = diagnose.read(self.engine, [diagnose.Log(source, pieces)])
+        verdicts = [diagnosis.diagnose(book, context.Context()).verdict for book in (whole, parts)]
+        assert verdicts[0] == verdicts[1], "how the bytes were cut changed the verdict"
+
+    def prefixes(self, data):
+        from runward.core import prefixes, redact
+
+        text = data.decode("utf-8", "replace")
+        prefixes.split(text[:4096], 2031)
+        redact.text(text[:8192])
+
+    def checkpoint(self, data):
+        from runward import checkpoint_readers
+
+        for name in ("step_10.pt", "step_10.safetensors"):
+            (pathlib.Path(self.folder) / name).write_bytes(data)
+        checkpoint_readers.scan(self.folder, depth="full")
+
+    def configuration(self, data):
+        from runward.config import documents
+        from runward.core import errors
+
+        try:
+            documents.parse(data.decode("utf-8", "replace"), "fuzz.yaml")
+        except errors.UsageError:
+            return
+
+    def events(self, data):
+        import json
+
+        from runward.core import events, run
+
+        try:
+            body = json.loads(data)
+        except ValueError:
+            return
+        if isinstance(body, dict):
+            try:
+                run.fold([events.from_json(body)])
+            except (TypeError, ValueError):
+                return
+
+
+NAMES = ("diagnosis", "prefixes", "checkpoint", "configuration", "events")
+
+
+def feed(targets, name, data):
+    signal.alarm(LIMIT_S)
+    try:
+        getattr(targets, name)(data[:LARGEST])
+    finally:
+        signal.alarm(0)
+
+
+def feed_kept(targets, name, data):
+    try:
+        feed(targets, name, data)
+    except Exception as error:
+        keep(name, data, error)
+        raise
+
+
+def keep(name, data, error):
+    found = pathlib.Path("fuzz-found")
+    found.mkdir(exist_ok=True)
+    path = found / f"{name}-{abs(hash(data)):x}"
+    path.write_bytes(data)
+    print(f"{name}: {type(error).__name__}: {error}; the input is {path}", file=sys.stderr)
+
+
+def mutated(examples, rng):
+    """Real lines, glued, cut, doubled and overwritten."""
+    lines = [bytearray(rng.choice(examples)) for _ in range(rng.randrange(1, 40))]
+    data = bytearray(rng.choice([b"\n", b"\r", b"\r\n", b""]).join(lines))
+    for _ in range(rng.randrange(0, 12)):
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(5):
+            case 0:
+                data[at : at + rng.randrange(8)] = rng.randbytes(rng.randrange(8))
+            case 1:
+                del data[at : at + rng.randrange(64)]
+            case 2:
+                data[at:at] = data[at : at + 64] * rng.randrange(40)
+            case 3:
+                data[at:at] = rng.choice([b"\x00", b"\x1b[31m", b"[rank3]: ", b"\xff\xfe", b" " * 5000])
+            case _:
+                data[at:at] = bytes([rng.randrange(256)]) * rng.randrange(3000)
+    return bytes(data)
+
+
+def by_mutation(targets, names, seconds, seed):
+    rng, began, count, bad = random.Random(seed), time.monotonic(), 0, 0
+    while time.monotonic() - began < seconds and bad < 5:
+        data = mutated(targets.examples, rng)
+        for name in names:
+            try:
+                feed(targets, name, data)
+            except Exception as error:
+                bad += 1
+                keep(name, data, error)
+            count += 1
+    print(f"{count} inputs by mutation, seed {seed}: {bad} broke a promise")
+    return bad
+
+
+def by_coverage(targets, name, seconds):
+    """One target in a child: atheris ends its process by itself."""
+    import atheris
+
+    log_path = os.path.join(targets.folder, "atheris.log")
+    child = os.fork()
+    if child == 0:
+        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        atheris.instrument_all()
+        atheris.Setup(
+            ["fuzz", f"-max_total_time={int(seconds)}", f"-max_len={LARGEST}", "-print_final_stats=0", "-verbosity=0"],
+            lambda data: feed_kept(targets, name, data),
+        )
+        atheris.Fuzz()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    text = pathlib.Path(log_path).read_text(errors="replace")
+    if status != 0:
+        print(text[-3000:], file=sys.stderr)
+    print(f"{name}: by coverage for {seconds:.0f} s: {'an input broke a promise' if status else 'nothing found'}")
+    return int(status != 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Bytes that nobody would write.")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--target", choices=NAMES)
+    args = parser.parse_args()
+    signal.signal(signal.SIGALRM, _alarm)
+    names = (args.target,) if args.target else NAMES
+    targets = Targets()
+    bad = by_mutation(targets, names, args.seconds / 2, args.seed)
+    try:
+        import atheris  # noqa: F401
+    except ImportError:
+        print("atheris is not installed: by mutation only")
+        bad += by_mutation(targets, names, args.seconds / 2, args.seed + 1)
+    else:
+        for name in names:
+            bad += by_coverage(targets, name, max(1.0, args.seconds / 2 / len(names)))
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
