@@ -1,6 +1,5 @@
 """One bounded tick over some boxes: one round trip each, at most so many at once, judged as the answers come."""
 
-import concurrent.futures
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +36,8 @@ def tick(
     if len(visits) == 1:
         yield _visit(visits[0], probe, now)
         return
+    import concurrent.futures  # noqa: PLC0415 -- a look at one box, the common one, does without
+
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, min(at_once, len(visits)))) as pool:
         waiting = [pool.submit(_visit, visit, probe, now) for visit in visits]
         for future in concurrent.futures.as_completed(waiting):

@@ -5,8 +5,8 @@ back is contact lost, whatever happened there. The far side needs a POSIX shell 
 """
 
 import contextlib
+import os
 import re
-import secrets
 import shlex
 import socket
 import subprocess
@@ -84,7 +84,7 @@ class Ssh:
         A command given `env` shows that environment in the box's process list.
         """
         self._hold_back()
-        mark = f"runward-{secrets.token_hex(8)}"
+        mark = f"runward-{os.urandom(8).hex()}"
         argv = (*self.argv(), "--", self.host, self.command(call, mark))
         done = self._local.run(
             ports.Call(argv, stdin=call.stdin, deadline_s=call.deadline_s, limit=call.limit + _NOISE)

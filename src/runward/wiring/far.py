@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 
 from runward import ports
 from runward.core import errors, inventory
@@ -15,7 +14,11 @@ HERE = "local"
 @cache
 def probe() -> str:
     """The text of the probe."""
-    return resources.files("runward.probes").joinpath("probe.sh").read_text("utf-8")
+    import runward
+
+    path = os.path.join(os.path.dirname(runward.__file__), "probes", "probe.sh")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def runner(host: str) -> ports.Runner:
