@@ -46,6 +46,10 @@ class CheckpointDirectory(Protocol):
         """A fresh look, with what is not yet verified read."""
         ...
 
+    def mark(self, checkpoint: checkpoints.Checkpoint, why: str) -> None:
+        """Set it aside for this run, in its present state only."""
+        ...
+
     def close(self) -> None:
         """End its children."""
         ...
@@ -165,7 +169,7 @@ class Attending:
             return 0
         now = self._means.clock
         directory.poll(now.wall(), True, _poisoned_since(hand))
-        listing, grew = directory.listing(), directory.growth()
+        listing, grew = _judged(live, hand, directory.listing()), directory.growth()
         standing = hand.follower.standing
         if grew > 0 and standing.silence is not None:
             standing.silence = stall.moved(standing.silence, "checkpoint", now.mono())
@@ -248,7 +252,8 @@ class Attending:
         hand.follower.finish()
         standing = hand.follower.standing
         found = diagnosis.diagnose(hand.follower.book, self._context(live, hand, status))
-        listing = self.listing(_poisoned_since(hand))
+        listing = _judged(live, hand, self.listing(_poisoned_since(hand)))
+        self._mark_suspects(listing)
         span = found.progress
         self._before = standing.silence
         self._save_end(hand, live)
@@ -269,6 +274,13 @@ class Attending:
             facts=self._means.facts(found),
             circumstance=self._means.circumstance(hand.handle, status, found),
         )
+
+    def _mark_suspects(self, listing: checkpoints.Listing) -> None:
+        """Keep the next attempts, which see only files, from loading what was written with a broken loss."""
+        directory = self._means.directory
+        for one in listing.checkpoints:
+            if directory is not None and one.state is checkpoints.State.SUSPECT and one.quarantined is None:
+                directory.mark(one, f"{one.state}: {one.reason}")
 
     def again(self, state: run.RunState) -> observations.Gone:
         """See `jobs.Aftermath.again`."""
@@ -353,6 +365,13 @@ def _read(follower: following.Follower) -> int:
         return follower.advance()
     except ports.ContactLost:
         return 0
+
+
+def _judged(live: run.Attempt, hand: _Hand, listing: checkpoints.Listing) -> checkpoints.Listing:
+    """The listing with what the loss says about it."""
+    lost = hand.follower.standing.tracker.loss
+    since_step = lost.spans[-1].step if lost.nonfinite else None
+    return checkpoints.poisoned(listing, since_step, live.started_at or live.planned_at)
 
 
 def _poisoned_since(hand: _Hand) -> float | None:

@@ -1,7 +1,7 @@
 """Checkpoints as values: which one is usable, and why another is not."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -157,6 +157,26 @@ def choose(checkpoints: Iterable[Checkpoint], *, previous_of: str | None = None)
     if bound is not None:
         usable = [one for one in usable if one.order < bound]
     return max(usable, key=lambda one: one.order, default=None)
+
+
+def poisoned(listing: Listing, since_step: int | None, written_from: float) -> Listing:
+    """The listing with checkpoints of steps from `since_step` on as suspect: the loss was not finite by then.
+
+    The instant at which a bad loss was read is later than the step; a checkpoint can lie between. Those written
+    before `written_from` (seconds since the epoch) are of an earlier attempt and left alone.
+    """
+    if since_step is None:
+        return listing
+    rows = tuple(
+        replace(one, state=State.SUSPECT, reason=f"the loss was not finite at step {since_step}")
+        if one.state is State.COMPLETE
+        and one.step is not None
+        and one.step >= since_step
+        and one.at >= written_from
+        else one
+        for one in listing.checkpoints
+    )
+    return replace(listing, checkpoints=rows)
 
 
 def would_load(listing: Listing) -> Load:
