@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -39,13 +38,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "chain": ("runward.cli.chain:chain", "stages one after another, detached"),
     "handbook": ("runward.cli.handbook:handbook", "what a new person needs to take over"),
     "verify-transfer": ("runward.cli.verify_transfer:verify_transfer", "is a copy complete?"),
-    "remote": ("runward.cli.remote:remote", "set Runward up on a far box"),
     "doctor": ("runward.cli.doctor:doctor", "can this box and this run work at all?"),
     "setup": ("runward.cli.setup:setup", "prepare a host"),
     "service": ("runward.cli.service:service", "install, remove and look at system services"),
     "rules": ("runward.cli.rules:rules", "list, test and explain diagnosis rules"),
     "config": ("runward.cli.config:config", "validate and print configuration"),
-    "replay": ("runward.cli.replay:replay", "run recorded observations through the core"),
     "bench": ("runward.cli.bench:bench", "measure diagnosis and scanning"),
     "export": ("runward.cli.export:export", "files to copy elsewhere"),
     "agent-guide": ("runward.cli.agent_guide:agent_guide", "a guide for coding agents"),
@@ -80,14 +77,8 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        rows = [(verb, text) for verb, (_, text) in VERBS.items() if _present(verb)]
-        if rows:
-            with formatter.section("Verbs"):
-                formatter.write_dl(rows)
-
-
-def _present(verb: str) -> bool:
-    return find_spec(VERBS[verb][0].partition(":")[0]) is not None
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,0 +1,16 @@
+"""Every verb that `--help` lists can be used."""
+
+import pytest
+
+from runward.cli import entry
+
+
+@pytest.mark.parametrize("verb", entry.VERBS)
+def test_a_verb_explains_itself(verb, capsys):
+    assert entry.run([verb, "--help"]) == 0
+    assert "Usage: runward" in capsys.readouterr().out
+
+
+def test_a_word_that_is_no_verb_names_the_nearest(capsys):
+    assert entry.run(["statsu"]) == 2
+    assert "did you mean 'status'" in capsys.readouterr().err
