@@ -14,3 +14,22 @@ def test_the_first_cause_and_its_rank_are_found_and_clean_logs_are_left_alone(se
     assert figures["both"] >= 0.98 * figures["cases"], figures["wrong"]
     assert figures["rank"] >= 0.97 * figures["ranked"], figures["wrong"]
     assert figures["evidence"] >= 0.97 * figures["with_evidence"]
+
+
+_ENDED = "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2031-01-01T01:01:01 DUE TO PREEMPTION ***\n"
+_STEPS = "".join(f"step {step}/1000 | loss 2.1 | lr 1e-4\n" for step in range(401, 420))
+
+
+@pytest.mark.parametrize(
+    ("log", "context", "cause"),
+    [
+        (_ENDED + _STEPS, {"process": "running"}, "none"),
+        (_ENDED + _STEPS, {"exit_code": 0}, "none"),
+        (_STEPS + _ENDED, {"process": "running"}, "preempted"),
+        (_ENDED + _STEPS, {"exit_code": 143, "scheduler": "slurm", "state": "PREEMPTED"}, "preempted"),
+        (_ENDED, {"exit_code": 143}, "preempted"),
+    ],
+)
+def test_a_job_that_is_back_in_the_same_log_after_its_scheduler_ended_it_is_not_ended(log, context, cause):
+    case = {"id": "back", "context": context, "log": log}
+    assert [guess["cause"] for guess in bench_diagnose.predictions([case], ".")] == [cause]

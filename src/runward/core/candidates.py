@@ -278,8 +278,10 @@ def survived(
     candidate: Candidate, book: casebook.Casebook, ctx: context.Context, terminals: Sequence[int]
 ) -> bool:
     """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
-    if candidate.entry is None or candidate.ends:
+    if candidate.entry is None:
         return False
+    if candidate.ends:
+        return _went_on(candidate, book, ctx)
     if not book.advances or (book.advances[-1].order < candidate.order and len(book.progress) < 2):
         return False
     place = bisect.bisect_left(terminals, candidate.order)
@@ -292,6 +294,17 @@ def survived(
     if candidate.cause in _COLLECTIVE:
         needed = 5 if not ended_well else 2
     return len({one.step for one in later}) >= needed
+
+
+_AGAIN = 3
+"""New steps of a run that lives or ended well, after the scheduler's word that it ended: it was begun anew."""
+
+
+def _went_on(candidate: Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
+    """Whether a job that the scheduler ended is back in the same log: what it said then is of an older attempt."""
+    well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
+    later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
+    return well and len(later) >= _AGAIN
 
 
 def _same_life(one: casebook.Advance, candidate: Candidate, ctx: context.Context, end: float) -> bool:
