@@ -33,3 +33,12 @@ _STEPS = "".join(f"step {step}/1000 | loss 2.1 | lr 1e-4\n" for step in range(40
 def test_a_job_that_is_back_in_the_same_log_after_its_scheduler_ended_it_is_not_ended(log, context, cause):
     case = {"id": "back", "context": context, "log": log}
     assert [guess["cause"] for guess in bench_diagnose.predictions([case], ".")] == [cause]
+
+
+def test_a_peer_that_goes_away_after_the_last_step_is_no_failure_of_a_run_that_ended_well():
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nBrokenPipeError: [Errno 32] Broken pipe\n'
+    whole, cut = (
+        "".join(f"step {step}/1000 | loss 2.1\n" for step in range(first, first + 20)) for first in (981, 500)
+    )
+    cases = [{"id": log[:9], "context": {"exit_code": 0}, "log": log + trace} for log in (whole, cut)]
+    assert [guess["cause"] for guess in bench_diagnose.predictions(cases, ".")] == ["none", "network"]

@@ -25,6 +25,8 @@ from runward.core import (
 from runward.core import evidence as evidences
 
 _C, _A = failures.Cause, failures.Action
+_PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT)
+"""Of a training that made all its steps: the others went away, which is what they should do."""
 _TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
 _SHUTDOWN = candidates.GENERIC
 
@@ -121,9 +123,13 @@ def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> c
     """An uncaught traceback as the very last thing of a log without end mark: exit 0 may be a pipe's."""
     if list(standing.end_marks(book)):
         return None
+    span = book.span()
+    done = span.total is not None and span.last_step is not None and span.last_step >= span.total
     for candidate in reversed(found):
         one = candidate.traceback
         edges = book.edges.get(candidate.file)
+        if done and candidate.cause in _PEERS:
+            continue
         if one and edges and not one.quoted and edges.size - (one.offset or 0) < 4096:
             later = book.order - candidate.order
             return candidate if later <= 4 else None
