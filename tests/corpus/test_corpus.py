@@ -42,3 +42,19 @@ def test_a_peer_that_goes_away_after_the_last_step_is_no_failure_of_a_run_that_e
     )
     cases = [{"id": log[:9], "context": {"exit_code": 0}, "log": log + trace} for log in (whole, cut)]
     assert [guess["cause"] for guess in bench_diagnose.predictions(cases, ".")] == ["none", "network"]
+
+
+_TASK = "/job:jax_worker/replica:0/task:37"
+_RAISED = "Traceback (most recent call last):\n  File 'a.py', line 1, in f\nValueError: odd\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (f"-- Process 2 terminated with the following error:\n{_RAISED}", 2),
+        (f"coordination_service.cc:954] UNAVAILABLE: Task {_TASK} heartbeat timeout.\n", 37),
+    ],
+)
+def test_a_rank_that_only_others_name_is_named(log, rank):
+    case = {"id": "named", "context": {"exit_code": 1}, "log": log}
+    assert [guess["rank"] for guess in bench_diagnose.predictions([case], ".")] == [rank]

@@ -170,7 +170,11 @@ def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
     if chosen.entry and chosen.entry.signal.local_rank is not None and len(book.nodes) <= 1:
         return chosen.entry.signal.local_rank
     same = {c.rank for c in finding.found if c.cause is chosen.cause and c.rank is not None}
-    return same.pop() if len(same) == 1 else evidences.launcher_rank(finding.found)
+    if len(same) == 1:
+        return same.pop()
+    seen = evidences.launcher_rank(finding.found)
+    spawned = book.of_rule("spawn_exception")
+    return spawned[0].signal.rank if seen is None and spawned else seen
 
 
 def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:
