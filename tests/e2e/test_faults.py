@@ -79,9 +79,9 @@ def test_a_training_that_ignores_sigterm_is_killed_after_the_grace(box: Box):
 
 
 def test_a_loss_that_is_not_finite_is_an_alert_not_an_end_and_spoils_the_later_checkpoints(box: Box):
-    # a checkpoint is suspect when it was written after the loss was seen: leave the watcher ticks between the two
-    status = box.train(command=box.demo("--fault", "nan", "--at", "21", step_time=0.3), rc=1)
-    assert status["state"] == "failed"  # exit 0, but what was trained is worth nothing
+    status = box.train(command=box.demo("--fault", "nan", "--at", "21"), rc=0)
+    assert status["state"] == "succeeded"
+    assert "not a number" in status["why"]
     assert attempts(status) == [("numerical_instability", None, None)]
     assert status["attempts"][0]["last_step"] == 40
     assert status["checkpoints"]["latest_complete"]["step"] == 20

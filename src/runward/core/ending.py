@@ -48,9 +48,17 @@ def _over(state: run.RunState, last: run.Attempt, now: binding.Now) -> events.Ru
         return events.RunEnded(at=now.wall, state="failed", code=124, why=ending.detail)
     if verdict is not None and verdict.cause is Cause.NONE:
         return events.RunEnded(at=now.wall, state="succeeded", code=code or 0)
+    if code == 0 and verdict is not None and _reached(last) and verdict.cause is Cause.NUMERICAL_INSTABILITY:
+        return events.RunEnded(at=now.wall, state="succeeded", code=0, why=f"but {verdict.summary}")
     if code == 0 and not state.observe_only:
         return events.RunEnded(at=now.wall, state="failed", code=1, why=verdict.summary if verdict else "")
     return None
+
+
+def _reached(last: run.Attempt) -> bool:
+    """Whether the training came to its own end: an alert about its loss is no other end."""
+    at_total = last.total is not None and last.last_step is not None and last.last_step >= last.total
+    return last.end_mark or at_total
 
 
 def final_code(last: run.Attempt) -> int | None:
