@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+import fuzz_scan
+
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
@@ -40,7 +42,9 @@ class Targets:
 
         self.engine = diagnose.engine()
         self.examples = [
-            line.encode() for rule in rulesets.full(user=False).rules for line in (*rule.match, *rule.no_match)
+            line.encode()
+            for rule in rulesets.full(user=False).rules
+            for line in (*rule.match, *rule.no_match)
         ]
         self.folder = tempfile.mkdtemp()
 
@@ -56,6 +60,15 @@ class Targets:
         parts = diagnose.read(self.engine, [diagnose.Log(source, pieces)])
         verdicts = [diagnosis.diagnose(book, context.Context()).verdict for book in (whole, parts)]
         assert verdicts[0] == verdicts[1], "how the bytes were cut changed the verdict"
+
+    def engines(self, data):
+        fuzz_scan.engines(data)
+
+    def scanner(self, data):
+        fuzz_scan.scanner(data)
+
+    def regexes(self, data):
+        fuzz_scan.regexes(data)
 
     def prefixes(self, data):
         from runward.core import prefixes, redact
@@ -96,7 +109,7 @@ class Targets:
                 return
 
 
-NAMES = ("diagnosis", "prefixes", "checkpoint", "configuration", "events")
+NAMES = ("diagnosis", "engines", "scanner", "regexes", "prefixes", "checkpoint", "configuration", "events")
 
 
 def feed(targets, name, data):

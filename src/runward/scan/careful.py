@@ -1,7 +1,8 @@
 """Patterns that could take long on a line made for it: they see the less text the more time they have wasted.
 
 On text as trainings print it such a pattern fails within microseconds and is never touched. Only tries that took
-long and found nothing count; then the window is halved, so that no log can hold up its reader.
+long and found nothing count; then the window is halved, so that no log can hold up its reader. Quick tries open it
+again.
 """
 
 import re
@@ -15,12 +16,14 @@ PATIENCE_S = 0.3
 """So much of it, and the window is halved."""
 FAILURES = 8
 """On one line, before the rest of it is left alone."""
+QUICK = 256
+"""Quick tries, one after another, and the window is doubled again."""
 
 
 class Careful:
     """Looks with one regex and watches what it costs, in processor time of this thread."""
 
-    __slots__ = ("_failures", "_line", "_look", "_wasted_s", "width")
+    __slots__ = ("_failures", "_line", "_look", "_quick", "_wasted_s", "width")
 
     def __init__(self, regex: re.Pattern[bytes], *, fixed: bool) -> None:
         self._look = regex.match if fixed else regex.search
@@ -28,7 +31,7 @@ class Careful:
         """Bytes seen at present."""
         self._wasted_s = 0.0
         self._line = b""
-        self._failures = 0
+        self._failures = self._quick = 0
 
     def look(self, line: bytes, at: int) -> re.Match[bytes] | None:
         """As the regex's own method."""
@@ -44,6 +47,11 @@ class Careful:
         self._failures = self._failures + 1 if line is self._line else 1
         self._line = line
         if took_s > LONG_S:
+            self._quick = 0
             self._wasted_s += took_s
             if self._wasted_s > PATIENCE_S:
                 self.width, self._wasted_s = max(NARROWEST, self.width // 2), 0.0
+        elif self.width < WIDEST:
+            self._quick += 1
+            if self._quick >= QUICK:
+                self.width, self._quick = self.width * 2, 0

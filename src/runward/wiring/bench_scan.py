@@ -100,14 +100,16 @@ def _ripgrep() -> str:
 
 
 def _patterns(rg: str, folder: str) -> list[tuple[str, str]]:
-    """Shipped rules that ripgrep understands too, each with a line that it matches."""
+    """Shipped rules that ripgrep understands too, each with a line that it matches; what is planted first."""
     from runward.config import rulesets
+    from runward.scan import samplelogs
 
+    planted = samplelogs.PLANTED[0].decode()
     rules = [(rule.pattern, rule.match[0]) for rule in rulesets.full(user=False).rules if rule.match]
     able = [(pattern, line) for pattern, line in rules if not _ONLY_PYTHON.search(pattern)]
     if _rg_code(rg, folder, [pattern for pattern, _ in able]) == 2:
         able = [(pattern, line) for pattern, line in able if _rg_code(rg, folder, [pattern]) != 2]
-    return able
+    return sorted(able, key=lambda rule: not re.search(rule[0], planted))
 
 
 def _rg_code(rg: str, folder: str, patterns: Sequence[str]) -> int:
