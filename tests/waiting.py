@@ -1,8 +1,11 @@
 """Waiting for a condition with a generous deadline, instead of sleeping for a time that must suffice."""
 
+import os
 import time
 from collections.abc import Callable
 
+TOKEN = f"a-1-{os.getpid():x}"
+"""Of an attempt: another one in every worker, because strays are looked for by token on the whole machine."""
 PATIENCE_S = 60.0
 
 

@@ -14,7 +14,7 @@ from runward import ports
 from runward.backends.process import attempts
 from runward.core import job
 from runward.keeper import endings, layout, proc
-from waiting import wait_until
+from waiting import TOKEN, wait_until
 
 CHAOS = int(os.environ.get("RUNWARD_CHAOS", "30"))
 
@@ -59,7 +59,7 @@ NASTY = textwrap.dedent("""
 WORDS = (b"deaf", b"stopped", b"daemon", b"bare", b"headless", b"root")
 
 
-def start_nasty(place, token="a-1-x"):
+def start_nasty(place, token=TOKEN):
     folder = place.python(token, NASTY)
     for word in WORDS:
         place.wait_for_output(folder, word + b"\n")
@@ -112,7 +112,7 @@ signal.signal(signal.SIGUSR2, asked)
 print("root")
 time.sleep(1000)
 """
-    folder = place.python("a-1-x", code)
+    folder = place.python(TOKEN, code)
     place.wait_for_output(folder, b"child\n")
     place.wait_for_output(folder, b"root\n")
     place.backend.end(folder, ports.EndPlan(signum=signal.SIGUSR2, grace_s=60, why="test"))
@@ -124,7 +124,7 @@ time.sleep(1000)
 
 def test_a_stopped_root_is_woken_to_hear_that_it_should_end(place):
     code = "import os, signal; print('up'); os.kill(os.getpid(), signal.SIGSTOP)"
-    folder = place.python("a-1-x", code)
+    folder = place.python(TOKEN, code)
     wait = time.monotonic() + 30
     while place.status(folder).state is not job.JobState.SUSPENDED:
         assert time.monotonic() < wait
@@ -133,13 +133,13 @@ def test_a_stopped_root_is_woken_to_hear_that_it_should_end(place):
 
 
 def test_what_a_failed_command_leaves_is_ended_without_being_asked(place):
-    folder = place.submit("a-1-x", "sh", "-c", "setsid sleep 1000 & setsid sleep 1000 & kill -9 $$")
+    folder = place.submit(TOKEN, "sh", "-c", "setsid sleep 1000 & setsid sleep 1000 & kill -9 $$")
     assert place.final(folder).exit == job.ExitStatus(None, 9)
-    assert place.carriers("a-1-x") == []
+    assert place.carriers(TOKEN) == []
 
 
 def test_what_a_successful_command_leaves_gets_the_grace(place):
-    folder = place.submit("a-1-x", "sh", "-c", "(sleep 0.7; echo uploaded) & exit 0", grace_s=60)
+    folder = place.submit(TOKEN, "sh", "-c", "(sleep 0.7; echo uploaded) & exit 0", grace_s=60)
     status = place.final(folder)
     assert status.state is job.JobState.SUCCEEDED
     assert place.output(folder) == b"uploaded\n"
@@ -147,13 +147,13 @@ def test_what_a_successful_command_leaves_gets_the_grace(place):
 
 
 def test_a_daemon_that_a_successful_command_leaves_is_ended_after_the_grace(place):
-    folder = place.submit("a-1-x", "sh", "-c", "setsid sleep 1000 & exit 0", grace_s="0.2")
+    folder = place.submit(TOKEN, "sh", "-c", "setsid sleep 1000 & exit 0", grace_s="0.2")
     assert place.final(folder).state is job.JobState.SUCCEEDED
-    assert place.carriers("a-1-x") == []
+    assert place.carriers(TOKEN) == []
 
 
 def test_sigterm_to_the_keeper_means_stop_with_grace(place):
-    folder = place.python("a-1-x", "import time; print('up'); time.sleep(1000)")
+    folder = place.python(TOKEN, "import time; print('up'); time.sleep(1000)")
     place.wait_for_output(folder, b"up")
     os.kill(attempts.holder(folder), signal.SIGTERM)
     assert place.final(folder).exit == job.ExitStatus(None, signal.SIGTERM)
@@ -168,7 +168,7 @@ def where_it_hangs():
     time.sleep(1000)
 where_it_hangs()
 """
-    folder = place.python("a-1-x", code, env={"PYTHONFAULTHANDLER": "1"})
+    folder = place.python(TOKEN, code, env={"PYTHONFAULTHANDLER": "1"})
     place.wait_for_output(folder, b"up")
     place.stop(folder, grace_s=60, stacks=True)
     assert place.final(folder).exit == job.ExitStatus(None, signal.SIGABRT)
@@ -177,7 +177,7 @@ where_it_hangs()
 
 
 def test_stacks_kill_nobody_who_has_no_fault_handler(place):
-    folder = place.submit("a-1-x", "sh", "-c", "echo up; sleep 1000")
+    folder = place.submit(TOKEN, "sh", "-c", "echo up; sleep 1000")
     place.wait_for_output(folder, b"up")
     place.stop(folder, grace_s=60, stacks=True)
     assert place.final(folder).exit == job.ExitStatus(None, signal.SIGTERM)
@@ -198,7 +198,7 @@ def test_racing_exits_lose_no_status_and_leave_no_orphan(place):
 
 def test_the_keeper_never_blocks_on_a_traced_command(place):
     """A tracer keeps a dead command from being reaped; the keeper must still hear requests meanwhile."""
-    folder = place.submit("a-1-x", "sleep", "1000")
+    folder = place.submit(TOKEN, "sleep", "1000")
     root = place.record(folder, layout.START)["pid"]
     tracer = subprocess.Popen(
         [sys.executable, "-c", TRACER, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -245,7 +245,7 @@ while time.monotonic() < end:
 def test_a_fork_storm_is_ended(place, pids_group):
     """Every process forks for ever, each in a session of its own; a control group bounds them, not us."""
     enter = f'echo $$ > {pids_group}/cgroup.procs; exec "$0" -I -S -c "$1"'
-    folder = place.submit("a-1-x", "sh", "-c", enter, sys.executable, STORM)
+    folder = place.submit(TOKEN, "sh", "-c", enter, sys.executable, STORM)
     current = Path(pids_group, "pids.current")
     wait_until(lambda: int(current.read_text()) > 60, "the storm is up")
     place.stop(folder, now=True)

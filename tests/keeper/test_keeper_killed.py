@@ -14,26 +14,26 @@ from runward import ports
 from runward.backends.process import attempts, backend, launching
 from runward.core import job
 from runward.keeper import faults, layout, proc
-from waiting import wait_until
+from waiting import TOKEN, wait_until
 
 UP = "import time; print('up'); time.sleep(1000)"
 CHAOS = int(os.environ.get("RUNWARD_CHAOS", "30"))
 
 
 def test_the_command_outlives_its_keeper(place):
-    folder = place.python("a-1-x", UP)
+    folder = place.python(TOKEN, UP)
     place.wait_for_output(folder, b"up")
     place.kill_keeper(folder)
     status = place.status(folder)
     assert (status.state, status.word) == (job.JobState.RUNNING, "keeper was killed")
-    assert place.backend.find("a-1-x") == folder
+    assert place.backend.find(TOKEN) == folder
     assert place.backend.alive(folder)
 
 
 def test_its_status_is_still_seen_by_the_watcher_that_adopted_it(place):
     code = "import sys, time, os\nprint('up')\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)\nsys.exit(42)"
     go = place.root / "go"
-    folder = place.submit("a-1-x", sys.executable, "-u", "-c", code, str(go))
+    folder = place.submit(TOKEN, sys.executable, "-u", "-c", code, str(go))
     place.wait_for_output(folder, b"up")
     place.kill_keeper(folder)
     place.status(folder)
@@ -59,7 +59,7 @@ while not (status := looker.poll([folder])[folder]).state.final and time.monoton
     time.sleep(0.01)
 print(json.dumps(status.exit.to_json()))
 """
-    folder = place.python("a-1-x", UP)
+    folder = place.python(TOKEN, UP)
     place.wait_for_output(folder, b"up")
     place.kill_keeper(folder)
     looker = subprocess.Popen(
@@ -80,7 +80,7 @@ print(json.dumps(status.exit.to_json()))
 def test_what_a_successful_command_leaves_gets_the_grace_without_a_keeper_too(place):
     code = "(sleep 1; echo uploaded) & echo up; read line; exit 0"
     read, write = os.pipe()
-    folder = place.submit("a-1-x", "sh", "-c", code, stdin_fd=read, grace_s=60)
+    folder = place.submit(TOKEN, "sh", "-c", code, stdin_fd=read, grace_s=60)
     os.close(read)
     place.wait_for_output(folder, b"up")
     place.kill_keeper(folder)
@@ -90,7 +90,7 @@ def test_what_a_successful_command_leaves_gets_the_grace_without_a_keeper_too(pl
 
 
 def test_a_request_to_end_is_carried_out_without_a_keeper(place):
-    folder = place.python("a-1-x", UP)
+    folder = place.python(TOKEN, UP)
     place.wait_for_output(folder, b"up")
     place.kill_keeper(folder)
     place.stop(folder, grace_s=60)
@@ -129,7 +129,7 @@ time.sleep(1000)
 
 def test_strays_without_token_are_found_by_the_last_look_at_the_tree_and_the_log(place):
     pytest.importorskip("setproctitle")
-    folder = place.python("a-1-x", STRAYS)
+    folder = place.python(TOKEN, STRAYS)
     for word in (b"one", b"two", b"three", b"four"):
         place.wait_for_output(folder, word)
     root = place.record(folder, layout.START)["pid"]
@@ -152,27 +152,27 @@ def test_strays_without_token_are_found_by_the_last_look_at_the_tree_and_the_log
 def test_setproctitle_keeps_the_token_readable(place):
     pytest.importorskip("setproctitle")
     code = "import setproctitle, time; setproctitle.setproctitle('trainer'); print('up'); time.sleep(1000)"
-    folder = place.python("a-1-x", code)
+    folder = place.python(TOKEN, code)
     place.wait_for_output(folder, b"up")
-    assert place.record(folder, layout.START)["pid"] in place.carriers("a-1-x")
+    assert place.record(folder, layout.START)["pid"] in place.carriers(TOKEN)
 
 
 @pytest.mark.parametrize("step", ["exec", "command_ended", "exit_json"])
 def test_a_keeper_killed_around_the_command_s_life_loses_no_status(place, monkeypatch, step):
     monkeypatch.setenv("RUNWARD_KEEPER_FAULT", step)
     try:
-        place.submit("a-1-x", "sh", "-c", "setsid sleep 1000 & exit 9")
+        place.submit(TOKEN, "sh", "-c", "setsid sleep 1000 & exit 9")
     except ports.ContactLost:
-        assert place.backend.find("a-1-x") == place.folder("a-1-x")
-    status = place.final(place.folder("a-1-x"))
+        assert place.backend.find(TOKEN) == place.folder(TOKEN)
+    status = place.final(place.folder(TOKEN))
     assert status.exit == job.ExitStatus(9)
-    assert place.carriers("a-1-x") == []
+    assert place.carriers(TOKEN) == []
 
 
 def test_a_keeper_killed_on_the_ladder_leaves_the_rest_of_it_to_the_watcher(place, monkeypatch):
     monkeypatch.setenv("RUNWARD_KEEPER_FAULT", "ladder")
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(1000)"
-    folder = place.python("a-1-x", code)
+    folder = place.python(TOKEN, code)
     place.wait_for_output(folder, b"up")
     place.stop(folder, grace_s=3600)
     wait_until(lambda: attempts.holder(folder) is None, "the keeper is dead")
@@ -187,7 +187,7 @@ def test_every_step_of_a_keeper_has_its_test():
 
 
 def test_only_looking_signals_nothing_and_writes_nothing(place):
-    folder = place.python("a-1-x", UP)
+    folder = place.python(TOKEN, UP)
     place.wait_for_output(folder, b"up")
     place.kill_keeper(folder)
     before = sorted(os.listdir(folder))
@@ -199,7 +199,7 @@ def test_only_looking_signals_nothing_and_writes_nothing(place):
 
 
 def test_a_stopped_keeper_is_woken_to_hear_a_request(place):
-    folder = place.python("a-1-x", UP)
+    folder = place.python(TOKEN, UP)
     place.wait_for_output(folder, b"up")
     os.kill(attempts.holder(folder), signal.SIGSTOP)
     place.stop(folder, grace_s=60)
@@ -229,7 +229,7 @@ def test_a_keeper_killed_at_random_instants_is_never_the_end_of_the_truth(place)
 
 
 def test_instant_wake_up_when_the_command_dies(place):
-    folder = place.python("a-1-x", UP)
+    folder = place.python(TOKEN, UP)
     place.wait_for_output(folder, b"up")
     assert place.backend.wait([folder], 0) is False
     os.kill(place.record(folder, layout.START)["pid"], signal.SIGKILL)

@@ -13,7 +13,7 @@ import pytest
 from runward.backends.process import streams
 from runward.core import job
 from runward.keeper import layout, logs, specs, syscalls
-from waiting import wait_until
+from waiting import TOKEN, wait_until
 
 KIB, MIB = 1 << 10, 1 << 20
 SMALL = {"head": 64 * KIB, "piece": 64 * KIB, "keep": 256 * KIB, "reserve": 4 * KIB, "ahead": 64 * KIB}
@@ -132,7 +132,7 @@ def test_where_no_hole_can_be_made_it_is_copied_and_truncated_and_said(tmp_path,
 
 def test_a_command_that_empties_its_own_log_is_noted(place):
     code = "echo a first line that is long; sleep 1.5; echo second > /dev/stderr; echo third; sleep 1.5"
-    folder = place.submit("a-1-x", "sh", "-c", code)
+    folder = place.submit(TOKEN, "sh", "-c", code)
     place.final(folder)
     assert place.output(folder) == b"second\nthird\n"
     noted = place.record(folder, layout.LOG_STATE)["files"][0]["truncated_by_command"]
@@ -217,7 +217,7 @@ raise SystemExit(5)
 """
     go = small_disk.parent / "go"
     log = json.dumps({"ahead": MIB, "reserve": MIB})
-    folder = place.submit("a-1-x", sys.executable, "-u", "-c", code, str(go), log=log)
+    folder = place.submit(TOKEN, sys.executable, "-u", "-c", code, str(go), log=log)
     place.wait_for_output(folder, b"up")
     wait_until(lambda: Path(folder, layout.RESERVE).exists(), "the keeper has prepared itself")
     wait_until(lambda: Path(folder, "output.log").stat().st_blocks * 512 >= MIB, "room is kept ahead")
@@ -239,7 +239,7 @@ for step in range(1, 41):
     print("step", step, flush=True)
     time.sleep(0.15)
 """
-    folder = place.submit("a-1-x", sys.executable, "-c", code, log=log)
+    folder = place.submit(TOKEN, sys.executable, "-c", code, log=log)
     assert place.final(folder, 120).state is job.JobState.SUCCEEDED
     state = place.record(folder, layout.LOG_STATE)
     assert state["disk_was_low"] is True
@@ -250,7 +250,7 @@ for step in range(1, 41):
 
 
 def test_room_ahead_is_given_back_at_the_end(place):
-    folder = place.submit("a-1-x", "echo", "short", log=json.dumps({"ahead": MIB}))
+    folder = place.submit(TOKEN, "echo", "short", log=json.dumps({"ahead": MIB}))
     place.final(folder)
     assert Path(folder, "output.log").stat().st_blocks * 512 <= 4096
     assert not Path(folder, layout.RESERVE).exists()

@@ -14,7 +14,7 @@ import pytest
 from runward.backends.process import launching
 from runward.core import job
 from runward.keeper import layout, proc
-from waiting import wait_until
+from waiting import TOKEN, wait_until
 
 PACKAGE = os.path.dirname(layout.__file__)
 OLDER = [
@@ -27,7 +27,7 @@ STEP_DAEMON = f"""
 import sys
 sys.path.insert(0, {os.path.dirname(os.path.dirname(PACKAGE))!r})
 from runward.backends.process import launching
-keeper, fd = launching.start(sys.argv[1], "a-1-x", None)
+keeper, fd = launching.start(sys.argv[1], {TOKEN!r}, None)
 launching.wait_for_answer(fd, 60)
 print("started", flush=True)
 sys.stdin.readline()
@@ -39,9 +39,9 @@ def test_the_attempt_ends_with_the_scheduler_s_job(place, tmp_path):
     daemon = tmp_path / "slurmstepd"
     daemon.symlink_to(os.path.realpath(sys.executable))
     argv = (sys.executable, "-u", "-c", "import time; print('up'); time.sleep(1000)")
-    folder = place.folder("a-1-x")
+    folder = place.folder(TOKEN)
     place.jobs.append(folder)
-    launching.write_spec(place.spec("a-1-x", argv, {"SLURM_JOB_ID": "7"}), "a-1-x")
+    launching.write_spec(place.spec(TOKEN, argv, {"SLURM_JOB_ID": "7"}), TOKEN)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     step = subprocess.Popen(
         [daemon, "-c", STEP_DAEMON, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
@@ -55,11 +55,13 @@ def test_the_attempt_ends_with_the_scheduler_s_job(place, tmp_path):
 
 
 def test_a_carrier_of_the_token_outside_the_tree_is_ended_too(place):
-    folder = place.submit("a-1-x", "sh", "-c", "echo up; read line; exit 0", stdin_fd=(pipe := os.pipe())[0])
+    folder = place.submit(TOKEN, "sh", "-c", "echo up; read line; exit 0", stdin_fd=(pipe := os.pipe())[0])
     os.close(pipe[0])
     place.wait_for_output(folder, b"up")
-    outside = subprocess.Popen(["sleep", "1000"], env={proc.TOKEN_VARIABLE: "other-1-y:a-1-x"})
-    bystander = subprocess.Popen(["sleep", "1000"], env={proc.TOKEN_VARIABLE: "other-1-y"})
+    outside = subprocess.Popen(
+        ["sleep", "1000"], env={proc.TOKEN_VARIABLE: f"other-1-y{os.getpid()}:{TOKEN}"}
+    )
+    bystander = subprocess.Popen(["sleep", "1000"], env={proc.TOKEN_VARIABLE: f"other-1-y{os.getpid()}"})
     try:
         os.close(pipe[1])
         assert outside.wait(60) == -signal.SIGTERM
@@ -74,11 +76,9 @@ def run_copy(place, python, tmp_path):
     """A keeper copied away from everything else of ours, run by another Python."""
     copy = tmp_path / "elsewhere" / "keeper"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    folder = place.folder("a-1-x")
+    folder = place.folder(TOKEN)
     place.jobs.append(folder)
-    launching.write_spec(
-        place.spec("a-1-x", ("sh", "-c", "echo ran; setsid sleep 1000 & exit 6"), {}), "a-1-x"
-    )
+    launching.write_spec(place.spec(TOKEN, ("sh", "-c", "echo ran; setsid sleep 1000 & exit 6"), {}), TOKEN)
     argv = [python, "-I", "-S", copy / "__main__.py", folder, "1"]
     keeper = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     answer, trace = keeper.communicate(timeout=60)
@@ -103,7 +103,7 @@ def test_other_pythons_can_run_it(place, tmp_path, python):
 
 def test_an_idle_keeper_sleeps(place):
     """Voluntary switches count its wake-ups: about one a second, and certainly not a busy loop."""
-    folder = place.submit("a-1-x", "sleep", "1000")
+    folder = place.submit(TOKEN, "sleep", "1000")
     keeper = place.record(folder, layout.START)["keeper"]["pid"]
     wait_until(lambda: Path(folder, layout.TREE).exists(), "the keeper has settled")
 
@@ -116,7 +116,7 @@ def test_an_idle_keeper_sleeps(place):
 
 
 def test_a_keeper_leaves_when_its_folder_was_taken_away(place):
-    folder = place.submit("a-1-x", "sleep", "1000")
+    folder = place.submit(TOKEN, "sleep", "1000")
     record = place.record(folder, layout.START)
     keeper = proc.Identity.from_json(record["keeper"])
     shutil.rmtree(folder)

@@ -16,7 +16,7 @@ from runward.core import job
 from runward.keeper import cgroups, layout, proc, stuck
 from runward.probes import kmsg
 from runward.wiring import local_processes
-from waiting import wait_until
+from waiting import TOKEN, wait_until
 
 HOG = """
 import os, sys, time
@@ -33,7 +33,7 @@ def test_a_kill_of_the_memory_group_is_proven(place, memory_group, tmp_path):
     (memory_group / "memory.limit_in_bytes").write_text(str(60 << 20))
     go = tmp_path / "go"
     enter = f'echo $$ > {memory_group}/cgroup.procs; exec "$0" -u -c "$1" "$2"'
-    folder = place.submit("a-1-x", "sh", "-c", enter, sys.executable, HOG, str(go))
+    folder = place.submit(TOKEN, "sh", "-c", enter, sys.executable, HOG, str(go))
     place.wait_for_output(folder, b"up")
     file = str(memory_group / "memory.oom_control")
     wait_until(lambda: file in json.loads(Path(folder, layout.TREE).read_text())["oom_kill"], "it is noted")
@@ -49,7 +49,7 @@ def test_a_kill_of_the_memory_group_is_proven(place, memory_group, tmp_path):
 
 
 def test_an_unchanged_counter_denies_a_kill_for_memory(place):
-    folder = place.submit("a-1-x", "sh", "-c", "kill -9 $$")
+    folder = place.submit(TOKEN, "sh", "-c", "kill -9 $$")
     facts = {one.fact for one in place.final(folder).witnesses}
     assert facts in (
         {"no_oom_kill"},
@@ -182,7 +182,7 @@ while True:
 """
     target = str(frozen_disk / "checkpoint.pt")
     options = {"unkillable_after_s": "0.5"}
-    folder = place.submit("a-1-x", sys.executable, "-u", "-c", code, target, **options)
+    folder = place.submit(TOKEN, sys.executable, "-u", "-c", code, target, **options)
     place.wait_for_output(folder, b"up")
     subprocess.run(["fsfreeze", "-f", frozen_disk], check=True)
     try:
@@ -204,7 +204,7 @@ while True:
 @pytest.mark.root
 def test_a_frozen_group_is_not_called_unkillable(place, freezer_group):
     enter = f"echo $$ > {freezer_group}/cgroup.procs; echo up; exec sleep 1000"
-    folder = place.submit("a-1-x", "sh", "-c", enter, unkillable_after_s="0.5")
+    folder = place.submit(TOKEN, "sh", "-c", enter, unkillable_after_s="0.5")
     place.wait_for_output(folder, b"up")
     state = freezer_group / "freezer.state"
     state.write_text("FROZEN")
