@@ -51,14 +51,11 @@ class Lines:
         clean = ansi.stripped(raw)
         hits = self._find(clean, (0, len(clean)), 0)
         if hits:
-            back = ansi.WayBack(raw)
-            base = offset + start
-            found += [
-                hit._replace(
-                    offset=base + back.raw(hit.offset), line_offset=base + back.line(hit.line_offset)
-                )
-                for hit in hits
-            ]
+            way = ansi.LinesBack(raw, clean)
+            for hit in hits:
+                line_at, at = way.raw(hit.line_offset, hit.offset)
+                line_at, at = offset + start + line_at, offset + start + at
+                found.append(hit._replace(offset=at, line_offset=line_at))
 
     def piece(self, raw: bytes, piece: tuple[int, int], line_at: int, found: list[ports.Hit]) -> None:
         """Add the hits of one piece of a line that begins at `line_at`; of a short line it is the whole.

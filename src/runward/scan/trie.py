@@ -13,6 +13,7 @@ from runward.core import literals
 
 _WINDOW = 10
 _COMMON = literals.COMMON.lower()
+_OFTEN = Counter(_COMMON)
 
 Search = Callable[[bytes], Iterator[tuple[int, int, int]]]
 
@@ -20,12 +21,10 @@ Search = Callable[[bytes], Iterator[tuple[int, int, int]]]
 def compiled(words: Sequence[bytes]) -> Search:
     """A function from a text in lower case to (start, end, index of the word), in no order."""
     table: dict[bytes, list[tuple[bytes, int, int]]] = {}
-    often = Counter(_COMMON)
+    starts = _starts(words)
     for place, word in enumerate(words):
-        at = min(
-            range(max(1, len(word) - 2)),
-            key=lambda i: often[word[i]] + 40 * _COMMON.count(word[i : i + _WINDOW]),
-        )
+        able = [at for at in range(_room(word)) if word[at] in starts]
+        at = min(able, key=lambda i: _OFTEN[word[i]] + 40 * _COMMON.count(word[i : i + _WINDOW]))
         table.setdefault(word[at : at + _WINDOW], []).append((word, at, place))
     lengths = sorted({len(window) for window in table})
     find = re.compile(_pattern(table)).finditer
@@ -42,6 +41,31 @@ def compiled(words: Sequence[bytes]) -> Search:
                         yield start, start + len(word), place
 
     return search
+
+
+def _room(word: bytes) -> int:
+    """A window has 3 bytes at least."""
+    return max(1, len(word) - 2)
+
+
+def _starts(words: Sequence[bytes]) -> frozenset[int]:
+    """Few and rare bytes of which each word has one where a window may begin: `re` stops at these only."""
+    having: dict[int, set[int]] = {}
+    for place, word in enumerate(words):
+        for byte in set(word[: _room(word)]):
+            having.setdefault(byte, set()).add(place)
+    left = {byte: set(places) for byte, places in having.items()}
+    chosen: list[int] = []
+    while left:
+        byte = min(left, key=lambda b: (_OFTEN[b] + 0.5) / len(left[b]))
+        chosen.append(byte)
+        done = left.pop(byte)
+        left = {other: rest for other, places in left.items() if (rest := places - done)}
+    for byte in sorted(chosen, key=lambda b: -_OFTEN[b]):
+        others = set().union(*(having[other] for other in chosen if other != byte))
+        if having[byte] <= others:
+            chosen.remove(byte)
+    return frozenset(chosen)
 
 
 def _pattern(windows: Sequence[bytes] | dict[bytes, Any]) -> bytes:
