@@ -178,11 +178,11 @@ def test_a_file_without_permission_is_refused_in_words(tmp_path):
         reading.LogFile(str(path))
 
 
-@pytest.mark.parametrize("size", [0, 1000, 64 << 10, (64 << 10) + 1, 256 << 10, (256 << 10) + 5, len(TEXT)])
+@pytest.mark.parametrize("size", [0, 1000, 32 << 10, (32 << 10) + 1, 256 << 10, (256 << 10) + 5, len(TEXT)])
 def test_only_the_last_bytes_are_not_bulk(tmp_path, size):
     chunks, _ = read(put(tmp_path, TEXT[:size]))
     assert joined(chunks) == TEXT[:size]
-    assert sum(len(chunk.data) for chunk in chunks if not chunk.bulk) == min(size, 64 << 10)
+    assert sum(len(chunk.data) for chunk in chunks if not chunk.bulk) == min(size, 32 << 10)
     assert [chunk.bulk for chunk in chunks] == sorted((chunk.bulk for chunk in chunks), reverse=True)
 
 

@@ -18,7 +18,7 @@ from runward.scan import packed
 
 BLOCK = 512 << 10
 """Bytes of a chunk."""
-NEAR_END = 64 << 10
+NEAR_END = 32 << 10
 """So many last bytes are not `bulk`: no line of them may be left out."""
 _UNSIZED = 64 << 20
 """Bytes taken of a file that says it has none, such as those of /proc."""

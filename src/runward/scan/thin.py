@@ -7,6 +7,7 @@ over both ends, hits or not.
 """
 
 from collections import Counter
+from typing import NamedTuple
 
 from runward import ports
 from runward.scan import lines, patterns
@@ -20,7 +21,7 @@ SHARE = 16
 DENSE = 3
 """Hits of a pattern in an edge."""
 KEPT = 4
-"""Hits of a dense pattern that are given of each end."""
+"""Hits of a dense pattern that are given of each end that is looked at."""
 _MOST_SETS = 8
 
 _Span = tuple[int, int]
@@ -28,11 +29,22 @@ _Key = tuple[frozenset[int], frozenset[int]]
 """Patterns that are left out, and literals at which sparse ones are."""
 
 
+class _Edge(NamedTuple):
+    """What stands often at one end of a stretch."""
+
+    offset: int
+    """Where it ends in the log."""
+    dense: frozenset[int]
+    loud: frozenset[int]
+
+
 class Thin:
     """Stands before `lines.Lines` for bulk feeds."""
 
     def __init__(self, compiled: patterns.Compiled, full: lines.Lines) -> None:
         self._compiled, self._full = compiled, full
+        self._before = _Edge(0, frozenset(), frozenset())
+        """The end of the last stretch: what was dense there is taken as dense where this one begins."""
 
     def all(self, data: lines.Text, bounds: _Span, offset: int, found: list[ports.Hit]) -> None:
         """As `Lines.all`, with fewer hits where they repeat."""
@@ -44,11 +56,14 @@ class Thin:
             self._full.all(data, bounds, offset, found)
             return
         head: list[ports.Hit] = []
+        if 0 <= offset + start - self._before.offset <= EDGE and self._before.dense:
+            first, head_end = self._before, start
+        else:
+            first = self._edge(data, (start, head_end), offset, head)
         tail: list[ports.Hit] = []
-        self._full.all(data, (start, head_end), offset, head)
-        self._full.all(data, (tail_start, end), offset, tail)
-        dense = self._dense(head) & self._dense(tail)
-        lean = self._lean(data, dense, ((start, head_end), (tail_start, end))) if dense else None
+        last = self._before = self._edge(data, (tail_start, end), offset, tail)
+        dense = first.dense & last.dense
+        lean = self._lean((dense, first.loud & last.loud)) if dense else None
         if lean is None:
             found += head
             self._full.all(data, (head_end, tail_start), offset, found)
@@ -58,16 +73,15 @@ class Thin:
         self._middle(lean, (data, (head_end, tail_start), offset), found)
         found += reversed(_some(tail[::-1], dense))
 
-    def _dense(self, hits: list[ports.Hit]) -> frozenset[int]:
-        often = Counter(hit.pattern for hit in hits)
-        return frozenset(p for p, times in often.items() if times >= DENSE and p in self._compiled.sparse)
+    def _edge(self, data: lines.Text, edge: _Span, offset: int, found: list[ports.Hit]) -> "_Edge":
+        """Look for all in an edge, and at what stands in it often."""
+        self._full.all(data, edge, offset, found)
+        often = Counter(hit.pattern for hit in found)
+        dense = frozenset(p for p, times in often.items() if times >= DENSE and p in self._compiled.sparse)
+        return _Edge(offset + edge[1], dense, self._loud(data, edge) if dense else frozenset())
 
-    def _lean(
-        self, data: lines.Text, dense: frozenset[int], edges: tuple[_Span, _Span]
-    ) -> lines.Lines | None:
+    def _lean(self, key: _Key) -> lines.Lines | None:
         """What is left to look for; built once for each such set, of which there are few."""
-        head, tail = (self._loud(data, edge) for edge in edges)
-        key = (dense, head & tail)
         known = self._compiled.lean
         near = _nearest(set(known), key)
         if near is None and len(known) < _MOST_SETS:
