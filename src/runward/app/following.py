@@ -61,7 +61,6 @@ class Follower:
         self.scanner_engine = ""
         self._readers: dict[str, tuple[ports.LogStream, diagnose.Reader]] = {}
         self._aborted = False
-        self.bytes_read = 0
 
     def advance(self, budget: int = BYTES_A_TICK) -> int:
         """Read what came; returns how many bytes that were. Raises ContactLost."""
@@ -74,7 +73,6 @@ class Follower:
                     got += len(chunk.data)
                 if not chunks:
                     break
-        self.bytes_read += got
         return got
 
     def _feed(self, stream: ports.LogStream, reader: diagnose.Reader, chunk: ports.Chunk) -> None:

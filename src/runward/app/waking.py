@@ -1,7 +1,6 @@
 """One control pipe: POSIX signals become bytes that the loop reads, and any descriptor can end its sleep."""
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
@@ -64,12 +63,3 @@ def silence_terminal(log_path: str) -> None:
     for descriptor in (null, log):
         if descriptor > 2:
             os.close(descriptor)
-
-
-def is_terminal_gone(descriptor: int) -> bool:
-    """Whether writing there can only fail."""
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    except OSError:
-        return True
-    return False
