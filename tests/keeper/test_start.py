@@ -69,6 +69,12 @@ print(json.dumps({
 """
 
 
+def ignored(mask):
+    """The signals of a SigIgn mask. The C library keeps 32 and 33 to itself and lets nobody set them, so these two
+    come as whatever started this test left them."""
+    return {number for number in signal.valid_signals() if int(mask, 16) >> (number - 1) & 1}
+
+
 def test_the_command_begins_in_a_clean_state(place):
     limits = json.dumps({"RLIMIT_NOFILE": [123, 456], "RLIMIT_FSIZE": [1 << 30, 1 << 40]})
     spec = place.spec(TOKEN, ("sh", "-c", 'exec "$0" -I -c "$1"', sys.executable, LOOK), {}, limits=limits)
@@ -82,7 +88,7 @@ def test_the_command_begins_in_a_clean_state(place):
     assert seen["cwd"] == "/tmp"
     assert seen["fds"] == [0, 1, 2]
     assert int(seen["blocked"], 16) == 0
-    assert int(seen["ignored"], 16) & ~(1 << 12 | 1 << 24) == 0  # Python itself ignores SIGPIPE and SIGXFSZ
+    assert ignored(seen["ignored"]) == {signal.SIGPIPE, signal.SIGXFSZ}  # which Python itself ignores
     assert (seen["nofile"], seen["fsize"]) == (123, 1 << 40)
     assert (seen["token"], seen["spt"]) == (TOKEN, "1")
     assert seen["stdin"] == "/dev/null"
@@ -92,7 +98,7 @@ def test_the_command_begins_in_a_clean_state(place):
 def test_sigpipe_is_not_ignored_in_the_command(place):
     folder = place.submit(TOKEN, "sh", "-c", "grep SigIgn /proc/self/status")
     place.final(folder)
-    assert int(place.output(folder).split()[1], 16) == 0
+    assert ignored(place.output(folder).split()[1]) == set()
 
 
 def test_a_nested_run_appends_its_token(place):
