@@ -1,5 +1,7 @@
 """The ssh runner against real sshds."""
 
+import contextlib
+import socket
 import time
 import urllib.request
 
@@ -163,14 +165,32 @@ def test_a_command_beyond_its_deadline_is_contact_lost(net, box):
 
 
 def test_a_full_sshd_is_told_from_a_dead_box(net):
-    import socket
-
-    full = net.add(settings="MaxStartups 1")
-    with (
-        socket.create_connection((full.address, 22)),
-        pytest.raises(ports.ContactLost, match="closed before"),
-    ):
+    full = net.add(settings="MaxStartups 1:100:1")
+    with served(full.address), pytest.raises(ports.ContactLost, match="closed before"):
         net.runner(full.alias).run(call("true"))
+
+
+@contextlib.contextmanager
+def served(address):
+    """A connection that sshd has begun to serve: only then it counts among those that did not log in yet.
+
+    An earlier one that is not yet counted out can take the only place: tried until sshd greets.
+    """
+    held = []
+
+    def greeted():
+        held.append(socket.create_connection((address, 22), 30))
+        try:
+            return held[-1].recv(4) == b"SSH-"
+        except ConnectionResetError:
+            return False
+
+    try:
+        wait_until(greeted, "sshd greets a connection")
+        yield
+    finally:
+        for one in held:
+            one.close()
 
 
 def test_calls_can_share_one_connection(net, box):
