@@ -5,7 +5,7 @@ fake under `tests/fakes`. Adapters never let a bare exception of the world throu
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -354,6 +354,10 @@ class Store(Protocol):
 
     def requests(self, run_id: int) -> Sequence[Request]:
         """Requests that nobody has answered yet, oldest first."""
+        ...
+
+    def asked(self) -> Collection[int]:
+        """Ids of the runs with a request that nobody has answered yet: one question for all runs."""
         ...
 
     def answer(self, request_id: int, at: float) -> None:

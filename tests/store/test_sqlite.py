@@ -1,10 +1,13 @@
 """The embedded store: what it promises as `ports.Store`, and what happens when its disk or file is bad."""
 
 import os
+import sqlite3
+from pathlib import Path
 
 import pytest
 
 from runward import ports
+from runward.checkpoint_readers import mounts
 from runward.core import errors, events, run
 from runward.store import sqlite
 
@@ -96,3 +99,35 @@ def test_a_reader_sees_what_a_writer_committed(tmp_path, store):
     with pytest.raises(ports.StoreUnavailable):
         reader.create("other", 2.0)
     reader.close()
+
+
+def test_runs_with_an_open_request_are_known_by_one_question(store: sqlite.SqliteStore) -> None:
+    first, second = store.create("a", 1.0), store.create("b", 1.0)
+    request = ports.Request(0, "stop", "ann", 1.0, {})
+    number = store.ask(second.id, request)
+    store.ask(second.id, request)
+    assert set(store.asked()) == {second.id}
+    store.ask(first.id, request)
+    store.answer(number, 2.0)
+    assert set(store.asked()) == {first.id, second.id}
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("nfs4", "delete"), ("lustre", "delete"), ("ext4", "wal")])
+def test_on_a_shared_file_system_nothing_is_kept_in_shared_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, mode: str
+) -> None:
+    table = tmp_path / "mountinfo"
+    home = tmp_path / "home"
+    table.write_text(
+        f"20 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 20 0:40 / {home} rw - {kind} server:/home rw\n"
+    )
+    monkeypatch.setattr(mounts, "TABLE", str(table))
+    made = sqlite.SqliteStore(str(home / "ann" / "state"))
+    row = made.create("a", 1.0)
+    with sqlite3.connect(home / "ann" / "state" / sqlite.FILE) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == (mode,)
+        assert db.execute("SELECT name FROM run").fetchall() == [("a",)]
+    db.close()
+    assert (home / "ann" / "state" / f"{sqlite.FILE}-wal").exists() is (mode == "wal")
+    made.ask(row.id, ports.Request(0, "stop", "ann", 1.0, {}))
+    made.close()

@@ -1,12 +1,15 @@
 """The loop over all runs that this process watches: sleep, look, act, until none is left or it is told to go."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from runward import ports
 from runward.app import waking, watching
 
 _FOREGROUND_S = 0.1
+_ASKED_EVERY_S = 1.0
+"""A watcher on another host cannot be woken by a signal: the store is asked for requests so often."""
 
 
 @dataclass
@@ -24,6 +27,9 @@ class Loop:
     keep: bool = False
     """Whether to stay when no run is left."""
     leaving: bool = field(default=False)
+    _asked_at: float = field(default=0.0)
+    _asked: Collection[int] = field(default=())
+    _woken: bool = field(default=True)
 
     def run(self) -> None:
         """Until every run is done, `leaving` is set, or the leases are lost."""
@@ -35,7 +41,11 @@ class Loop:
             self._sleep()
 
     def _tick(self) -> None:
+        """Tick what is due; after a signal or a death everything, as it is not known whom it was for."""
+        woken, self._woken = self._woken, False
         for watch in list(self.watches):
+            if not woken and not watch.due and watch.driver.row.id not in self._asked:
+                continue
             try:
                 watch.tick()
             except ports.LeaseLost:
@@ -54,15 +64,27 @@ class Loop:
         """Until the next tick is due, something dies, or a signal comes. Output is shown meanwhile."""
         while not self.leaving:
             left = min((watch.due_in() for watch in self.watches), default=1.0)
-            step = left if self.shown is None else min(left, _FOREGROUND_S)
+            step = min(left, _ASKED_EVERY_S if self.shown is None else _FOREGROUND_S)
             descriptors = [fd for watch in self.watches for fd in watch.wait_fds()]
             signums = self.alarm.sleep(step, descriptors)
             for signum in signums:
                 self.on_signal(signum)
             if self.shown is not None:
                 self.shown()
-            if signums or step >= left or self._died(descriptors):
+            self._woken = bool(signums) or self._died(descriptors)
+            if self._woken or step >= left or self._pressed():
                 return
+
+    def _pressed(self) -> bool:
+        """Whether somebody asks something of one of these runs."""
+        if not self.watches or time.monotonic() - self._asked_at < _ASKED_EVERY_S:
+            return False
+        self._asked_at = time.monotonic()
+        try:
+            self._asked = self.watches[0].driver.store.asked()
+        except ports.StoreUnavailable:
+            return False
+        return any(watch.driver.row.id in self._asked for watch in self.watches)
 
     def _died(self, descriptors: Sequence[int]) -> bool:
         """Whether one of the descriptors that were waited for is not waited for any more."""

@@ -8,6 +8,8 @@ from runward import ports
 from runward.app import driving
 from runward.core import checkpoints, events, observations, planning, run
 
+ENDING_EVERY_S = 2.0
+"""Somebody waits for an end that was asked for: it is looked for so often, however slow the place is otherwise."""
 LATE_TICKS = 3.0
 """A tick that comes this many periods late means that the watcher itself was stopped."""
 
@@ -103,10 +105,18 @@ class RunWatch:
     def due_in(self) -> float:
         """Seconds until the next tick, or until time alone calls for something."""
         until_tick = self._next_tick - self.driver.clock.mono()
+        live = self.state.live
+        if live is not None and live.ending is not None:
+            until_tick = min(until_tick, until_tick - self.tick_s + ENDING_EVERY_S)
         if self.driver.held():
             return max(0.0, until_tick)
         planned = planning.due_in(self.state, self.driver.clock.wall())
         return max(0.0, min(until_tick, planned) if planned is not None else until_tick)
+
+    @property
+    def due(self) -> bool:
+        """Whether a tick is worth it now; one that is due a moment later goes with the others."""
+        return self.due_in() <= self.tick_s / 20
 
     def wait_fds(self) -> list[int]:
         """Descriptors that should end the loop's sleep."""

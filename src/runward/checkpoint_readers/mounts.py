@@ -31,10 +31,13 @@ _NETWORK = frozenset(
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
+TABLE = "/proc/self/mountinfo"
+
+
 def network_type(path: str) -> str | None:
     """The type of the network file system that holds `path`; None for a local one or an unknown one."""
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        with open(TABLE, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read(1 << 22).splitlines()
         kind = _type_of(os.path.realpath(path), lines)
     except OSError:

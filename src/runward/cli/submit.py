@@ -12,12 +12,14 @@ from runward.core import errors
 @click.option("--on", "place", required=True, metavar="slurm|docker|ray|k8s", help="Which scheduler.")
 @click.option("--name", help="Name of the run; the script's own name when it is not given.")
 @click.option(
+    "--place-arg",
     "--sbatch",
     "--docker",
     "extra",
     multiple=True,
     metavar="OPTION",
-    help="Given to every submit, e.g. --sbatch=--partition=gpu, --docker memory=8g; repeatable.",
+    help="The place's own option, given to every submit: --place-arg=--partition=gpu, --place-arg memory=8g; "
+    "repeatable. --sbatch and --docker are the same.",
 )
 @click.option("--checkpoints", metavar="DIR", help="Where the training writes its checkpoints.")
 @click.option(

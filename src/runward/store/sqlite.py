@@ -9,11 +9,12 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from runward import ports
+from runward.checkpoint_readers import mounts
 from runward.core import errors, events
 
 FILE = "state.db"
@@ -68,7 +69,9 @@ class SqliteStore:
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
         os.chmod(self._path, 0o600)
-        db.execute("PRAGMA journal_mode = WAL")
+        # WAL shares memory between processes: on a network mount two hosts would each have their own.
+        mode = "WAL" if mounts.network_type(self._directory) is None else "DELETE"
+        db.execute(f"PRAGMA journal_mode = {mode}")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
         _migrate(db)
@@ -224,6 +227,10 @@ class SqliteStore:
         sql = "SELECT id, kind, by, at, options FROM request WHERE run_id = ? AND answered_at IS NULL ORDER BY id"
         rows = self._read(sql, (run_id,))
         return [ports.Request(i, kind, by, at, json.loads(options)) for i, kind, by, at, options in rows]
+
+    def asked(self) -> Collection[int]:
+        """See `ports.Store.asked`."""
+        return {row[0] for row in self._read("SELECT DISTINCT run_id FROM request WHERE answered_at IS NULL")}
 
     def answer(self, request_id: int, at: float) -> None:
         """See `ports.Store.answer`."""

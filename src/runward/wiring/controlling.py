@@ -3,6 +3,7 @@
 import getpass
 import os
 import signal
+import socket
 import time
 from collections.abc import Mapping
 
@@ -61,6 +62,8 @@ def _wake(store: sqlite.SqliteStore, row: ports.RunRow) -> None:
     if holder is None:
         detaching.start_watcher(row.name)
         return
+    if holder.host != socket.gethostname():
+        return  # its pid means nothing here; it looks for requests by itself
     try:
         descriptor = os.pidfd_open(holder.pid)
     except OSError:

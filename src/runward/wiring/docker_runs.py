@@ -211,7 +211,7 @@ def keep_attached(name: str, container: str) -> None:
 def check(asked: options.RunOptions, extra: Sequence[str]) -> list[errors.Problem]:
     """What is wrong with the image and its options before anything is started. Raises Unreachable."""
     found = [
-        errors.Problem(f"{one!r} is not NAME=VALUE", "--docker", next_step="Write --docker memory=8g.")
+        errors.Problem(f"{one!r} is not NAME=VALUE", "--place-arg", next_step="Write --place-arg memory=8g.")
         for one in extra
         if "=" not in one
     ]

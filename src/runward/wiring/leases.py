@@ -15,8 +15,8 @@ def live_holder(store: ports.Store, row: ports.RunRow) -> ports.Holder | None:
     if pid is None:
         return None
     holder = store.holder(row.id)
-    if holder is not None and holder.pid == pid:
-        return holder
+    if holder is not None and (holder.pid == pid or holder.host != socket.gethostname()):
+        return holder  # a lock that another host holds on a shared file system names no pid of ours
     return ports.Holder(pid, socket.gethostname(), "", 0.0, 0.0, 0)
 
 

@@ -91,9 +91,9 @@ def check(asked: options.RunOptions, extra: Sequence[str]) -> list[errors.Proble
         word, _, value = option.partition("=")
         if word not in _OPTIONS:
             near = errors.nearest(word, _OPTIONS)
-            found.append(errors.Problem(f"{word} is no option of a Ray job", "--sbatch", nearest=near))
+            found.append(errors.Problem(f"{word} is no option of a Ray job", "--place-arg", nearest=near))
         elif not _valid(word, value):
-            found.append(errors.Problem(f"{value!r} cannot be the value of {word}", "--sbatch"))
+            found.append(errors.Problem(f"{value!r} cannot be the value of {word}", "--place-arg"))
     return found
 
 

@@ -166,12 +166,12 @@ def check(asked: options.RunOptions, sbatch: Sequence[str]) -> list[errors.Probl
     for option in sbatch:
         word = option.partition("=")[0]
         if word in _OURS:
-            found.append(errors.Problem(f"{word} is set by Runward itself", "--sbatch"))
+            found.append(errors.Problem(f"{word} is set by Runward itself", "--place-arg"))
         if word == "--array" and not _one_element(option):
             found.append(
                 errors.Problem(
                     f"{option} makes many jobs, and a run is one",
-                    "--sbatch",
+                    "--place-arg",
                     next_step="Submit each element as a run of its own (--array=3-3), or attach to each.",
                 )
             )

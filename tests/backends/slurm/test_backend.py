@@ -204,6 +204,23 @@ def test_a_cancel_asks_first_and_insists_after_the_grace(here: Cluster) -> None:
     assert [call.argv[1:] for call in here.asked("scancel")][1:] == [("7",)]
 
 
+def test_while_an_end_is_waited_for_the_cluster_is_asked_more_often(here: Cluster) -> None:
+    here.rows = [row("7", "RUNNING")]
+    here.look()
+    for _ in range(3):
+        here.look(after=2.0)
+    before = len(here.asked("squeue"))
+    here.slurm.cancel("7@0", ports.EndPlan(grace_s=30.0))
+    for _ in range(4):
+        here.look(after=2.0)
+    assert len(here.asked("squeue")) == before + 4
+    for _ in range(4):
+        here.look(after=200.0)
+    later = len(here.asked("squeue"))
+    here.look(after=2.0)
+    assert len(here.asked("squeue")) == later, "the end is long over"
+
+
 def test_a_job_that_waits_is_cancelled_at_once(here: Cluster) -> None:
     here.rows = [row("7", "PENDING")]
     here.look()

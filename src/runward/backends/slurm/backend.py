@@ -19,6 +19,8 @@ SBATCH = "slurm.sbatch"
 """Options of sbatch, a JSON list."""
 EXCLUDE = "slurm.exclude"
 """Nodes to leave out, parted by commas."""
+_AFTERMATH_S = 60.0
+"""After a cancel, Slurm needs so long at most to take a job down."""
 UNSURE_S = 10.0
 """A submit whose answer was lost may still arrive for so long."""
 
@@ -219,7 +221,7 @@ class Slurm:
         else:
             self._means.asking.cancel(one, "-s", str(plan.signum), "--full")
             memory.insist_at = self._means.mono() + plan.grace_s
-        self.looker.hurry()
+        self.looker.hurry(plan.grace_s + _AFTERMATH_S)
 
     def _insist(self, job_id: str, memory: _Memory, record: records.Record) -> None:
         due = memory.insist_at

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from runward import ports
 from runward.backends.slurm import commands, records, words
 
+_HURRIED_EVERY_S = 1.5
 _SHOWN_A_LOOK = 20
 """At most so many jobs are asked of the controller one by one in a look."""
 
@@ -43,6 +44,7 @@ class Looker:
         self._good: Look | None = None
         self.thread: threading.Thread | None = None
         self._hurry = False
+        self._hurried_until = 0.0
         self.queries = 0
 
     def watch(self, jobs: Sequence[str]) -> None:
@@ -57,9 +59,10 @@ class Looker:
         self._known.discard(job_id)
         self._fresh.discard(job_id)
 
-    def hurry(self) -> None:
-        """Something was done: what was seen before is out of date."""
+    def hurry(self, for_s: float = 0.0) -> None:
+        """Something was done: what was seen before is out of date, and somebody waits for what comes of it."""
         self._hurry = True
+        self._hurried_until = max(self._hurried_until, self._mono() + for_s)
 
     def newest(self) -> tuple[Look | None, Look | None]:
         """The last look, and the last one that squeue answered. Waits a moment for one that is under way."""
@@ -76,8 +79,10 @@ class Looker:
     def _due(self) -> bool:
         if self._newest is None or self._hurry:
             return bool(self._known)
-        age = self._mono() - self._newest.at
-        return bool(self._known) and (age >= self._every_s or (bool(self._fresh) and age >= 1.0))
+        now = self._mono()
+        age = now - self._newest.at
+        every = self._every_s if now >= self._hurried_until else min(self._every_s, _HURRIED_EVERY_S)
+        return bool(self._known) and (age >= every or (bool(self._fresh) and age >= 1.0))
 
     def _look(self) -> None:
         jobs = sorted(self._known)
