@@ -1,16 +1,26 @@
 """`runward record` as a person uses it, on this machine."""
 
 import json
+import subprocess
+import sys
 import time
 
 import pytest
 from click.testing import CliRunner
 
+from runward.cli.diagnose import diagnose
 from runward.cli.record import record
 from runward.core import box, errors
-from runward.ui import text_box
+from runward.ui import text, text_box
+from runward.wiring import box_records, looking
+from waiting import wait_until
 
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("RUNWARD_STATE_DIR", str(tmp_path / "state"))
 
 
 def call(*argv: str) -> str:
@@ -123,3 +133,38 @@ def test_a_record_that_is_not_there_and_a_time_that_is_none(tmp_path) -> None:
     path.write_text(json.dumps(snapshot().to_json()) + "\n")
     with pytest.raises(errors.UsageError):
         call("--show", str(path), "--at", "noonish")
+
+
+def test_a_record_in_a_runs_name_is_joined_to_its_timeline(tmp_path) -> None:
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    script = f"touch {begun}; while [ ! -e {ended} ]; do sleep 0.05; done; exit 3"
+    argv = [sys.executable, "-m", "runward", "run", "--name", "demo", "--policy", "observe", "--detach"]
+    subprocess.run([*argv, "--", "sh", "-c", script], check=True, capture_output=True, timeout=120)
+    wait_until(begun.exists, "the run begins")
+    with pytest.raises(errors.NotFound, match="demo"):
+        call("--run", "dem", "--count", "1", "--dir", str(tmp_path))
+    count = ("--interval", "100ms", "--count", "2", "--dir", str(tmp_path), "--quiet", "--no-containers")
+    call("--run", "demo", *count, "--no-gpus")
+    ended.touch()
+    wait_until(lambda: looking.status("demo")["state"] == "failed", "the run ends")
+    told = looking.status("demo")["attempts"][0]["box"]
+    assert told["snapshot"]["run"] == "demo"
+    assert told["seconds_before"] >= 0
+    kinds = [body["kind"] for body in looking.history("demo", follow=False)]
+    assert kinds.index("box") == kinds.index("attempt_ended") - 1
+    shown = CliRunner().invoke(diagnose, ["demo", "--json"], catch_exceptions=False)
+    assert json.loads(shown.stdout)["box"]["at"] == told["at"]
+    assert "before its end: memory" in text.status(looking.status("demo"), time.time())
+
+
+def test_a_snapshot_of_another_time_or_machine_is_not_joined(tmp_path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(snapshot(at=time.time()).to_json()) + "\n")
+    box_records.announce(str(path), None)
+    now = time.time()
+    assert box_records.then(now)["summary"].startswith("memory 90 %")
+    assert box_records.then(now + box_records.NEAR_S + 60) is None
+    assert box_records.then(now - 3600) is None
+    assert box_records.then(now, "demo", here=False) is None
+    path.unlink()
+    assert box_records.then(now) is None

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+from runward.cli import entry
 from runward.cli.service import service
 from runward.core import errors, service_units
 from runward.wiring import services
@@ -46,6 +47,22 @@ def test_a_unit_is_written_seen_and_removed(tmp_path) -> None:
     assert os.listdir(tmp_path) == []
     with pytest.raises(errors.NotFound):
         call("uninstall", "record", "--user")
+
+
+@pytest.mark.parametrize("verb", ["record", "watch"])
+def test_every_unit_is_watched_by_the_progress_of_its_verb(verb) -> None:
+    lines = service_units.unit(service_units.Service(verb, ("/usr/bin/runward",))).splitlines()
+    assert {"Type=notify", "NotifyAccess=main", "WatchdogSec=3min"} <= {*lines}
+
+
+def test_a_verb_that_this_version_does_not_have_is_not_offered(tmp_path, monkeypatch) -> None:
+    monkeypatch.delitem(entry.VERBS, "serve", raising=False)
+    argv = ["install", "serve", "--unit-dir", str(tmp_path), "--no-start", "--user"]
+    with pytest.raises(errors.UsageError, match=r"no verb 'serve'.*record, watch"):
+        CliRunner().invoke(service, argv, catch_exceptions=False)
+    assert os.listdir(tmp_path) == []
+    shown = CliRunner().invoke(service, ["status", "--unit-dir", str(tmp_path)], catch_exceptions=False)
+    assert "serve" not in shown.stdout
 
 
 def test_without_systemd_a_tmux_session_starts_it_again_when_it_ends(tmp_path, monkeypatch) -> None:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import resource
+
+import pytest
 
 from runward.store import record_files
 
@@ -35,3 +38,38 @@ def test_a_torn_last_line_is_left_out(tmp_path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text('{"epoch": 1.0, "host": "a"}\n{"epoch": 2.0, "ho')
     assert [line["epoch"] for line in record_files.lines(str(path))] == [1.0]
+
+
+def test_an_instant_is_found_in_plain_and_packed_parts_as_by_reading_all(tmp_path) -> None:
+    for compress in (True, False):
+        path = str(tmp_path / f"r{compress}.jsonl")
+        write(path, 40, limit=1000, keep=50, compress=compress)
+        every = list(record_files.lines(path))
+        assert len(every) == 40
+        for instant in [999.0, *(1000.0 + 65 * n for n in range(20))]:
+            wanted = [one for one in every if one["epoch"] <= instant] or every[:1]
+            assert record_files.at(path, instant) == (wanted[-1], instant - wanted[-1]["epoch"])
+        assert record_files.last(path) == every[-1]
+
+
+def test_an_empty_record_has_no_snapshot(tmp_path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text("no json\n")
+    assert record_files.at(str(path), 5.0) is None
+    assert record_files.last(str(path)) is None
+
+
+def test_a_text_that_finds_no_room_leaves_no_torn_line(tmp_path) -> None:
+    path = tmp_path / "r.jsonl"
+    file = record_files.RotatingFile(str(path), 0, 3, compress=False)
+    file.write("a" * 99 + "\n")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            file.write("b" * 99 + "\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    file.write("c\n")
+    file.close()
+    assert path.read_text() == "a" * 99 + "\nc\n"

@@ -3,9 +3,9 @@
 The sources are given as callables: each returns its facts, or raises `NotObservable` with the reason.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from runward import ports
 from runward.core import container_facts, container_verdicts, containers, durations, failures
@@ -52,6 +52,8 @@ class Sources:
     resources: Callable[[], Sequence[tuple[str, str]]]
     """Rows of name and value: memory, disk, GPUs as they are now."""
     now: Callable[[], float]
+    box: Callable[[float], Mapping[str, Any] | None] = lambda _instant: None
+    """What a record says of the machine at an instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class PostMortem:
     blind: Sequence[str] = ()
     """`what: why` of each source that could not be asked."""
     asked_at: float = 0.0
+    box: Mapping[str, Any] | None = None
+    """The machine at the container's end, where a record knows."""
 
 
 @dataclass
@@ -121,6 +125,7 @@ def examine(seen: containers.Container, sources: Sources) -> PostMortem:
         resources,
         asking.blind,
         now,
+        sources.box(end) if seen.finished_at is not None else None,
     )
 
 
@@ -165,6 +170,7 @@ def to_json(report: PostMortem) -> dict[str, object]:
         "daemon": list(report.daemon),
         "log_tail": report.log.tail.decode("utf-8", "replace").splitlines()[-50:],
         "resources": dict(report.resources),
+        "box": report.box,
         "not_observable": list(report.blind),
     }
 

@@ -26,6 +26,8 @@ class Loop:
     """Copies new output to the terminal; whether there was some. None in the background."""
     keep: bool = False
     """Whether to stay when no run is left."""
+    progressed: Callable[[int], None] = lambda _count: None
+    """Told after each finished round how many runs are under watch."""
     leaving: bool = field(default=False)
     _asked_at: float = field(default=0.0)
     _asked: Collection[int] = field(default=())
@@ -36,6 +38,7 @@ class Loop:
         while not self.leaving:
             self._tick()
             self.watches.extend(self.more())
+            self.progressed(len(self.watches))
             if not self.watches and not self.keep:
                 return
             self._sleep()

@@ -87,7 +87,7 @@ def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> No
 
         _write(str(options["html"]), page_diagnosis.page(found, target))
     if options["as_json"]:
-        body = found.to_json(target)
+        body = found.to_json(target) | ({"box": answer.box} if answer.box else {})
         if options["explain"]:
             body["considered"] = answer.weighed
         click.echo(json.dumps(body))
@@ -96,6 +96,10 @@ def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> No
 
     for text in text_diagnosis.lines(found, target):
         click.echo(text)
+    if answer.box:
+        from runward.ui import text as texts
+
+        click.echo(f"  box {texts.box(answer.box)}")
     if options["explain"]:
         for text in text_diagnosis.considered(answer.weighed):
             click.echo(text)

@@ -9,6 +9,9 @@ _TITLES = {
 }
 
 
+_VERBS = {"watch": ("watch", "--keep"), "serve": ("serve",), "record": ("record",)}
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """One unit."""
@@ -39,9 +42,9 @@ def unit(service: Service) -> str:
     PrivateTmp: logs and checkpoints lie in homes and /tmp. The watchdog is fed by the verb itself, only when a
     round of its work was finished.
     """
-    notify = service.verb in {"watch", "serve"}
-    verbs = {"watch": ("watch", "--keep"), "serve": ("serve",), "record": ("record", "--quiet")}
-    command = " ".join(_quoted(word) for word in (*service.program, *verbs[service.verb], *service.args))
+    quiet = ("--quiet",) if service.verb == "record" else ()
+    words = (*service.program, *_VERBS[service.verb], *quiet, *service.args)
+    command = " ".join(_quoted(word) for word in words)
     lines = [
         "[Unit]",
         f"Description={_TITLES[service.verb]}",
@@ -54,7 +57,9 @@ def unit(service: Service) -> str:
         "StartLimitBurst=10",
         "",
         "[Service]",
-        *(["Type=notify", "NotifyAccess=main", "WatchdogSec=3min"] if notify else ["Type=exec"]),
+        "Type=notify",
+        "NotifyAccess=main",
+        "WatchdogSec=3min",
         f"ExecStart={command}",
         *([f"User={service.account}"] if service.account and not service.user else []),
         *(
@@ -94,7 +99,7 @@ def _hardening(service: Service) -> list[str]:
 
 def tmux(service: Service) -> tuple[str, ...]:
     """The same on a box without systemd: a detached session that starts it again when it ends."""
-    command = " ".join(_shell(word) for word in (*service.program, service.verb, *service.args))
+    command = " ".join(_shell(word) for word in (*service.program, *_VERBS[service.verb], *service.args))
     loop = f"while :; do {command}; sleep 10; done"
     return ("tmux", "new-session", "-d", "-s", f"runward-{service.verb}", loop)
 

@@ -128,6 +128,8 @@ def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
     if a["decision"] and (a["decision"]["action"] != "none" or a["decision"]["ended"]):
         lines.append(f"  decision: {a['decision']['action']}: {a['decision']['reason']}")
     lines.extend(f"  left: {text}" for text in a["left"])
+    if a.get("box"):
+        lines.append(f"  box {box(a['box'])}")
     return lines
 
 
@@ -180,8 +182,15 @@ def _checkpoints(body: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def box(told: Mapping[str, Any]) -> str:
+    """What a record says about the time of an end."""
+    return f"{durations.format_duration(told['seconds_before'])} before its end: {told['summary']}"
+
+
 def event(body: Mapping[str, Any]) -> str:
     """One line of `runward events`."""
+    if body["kind"] == "box":
+        return f"{durations.iso(body['at'])} box attempt={body['attempt']} {box(body)}"
     shown = {
         k: v
         for k, v in body.items()

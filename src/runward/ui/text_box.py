@@ -16,6 +16,31 @@ def plain(one: box.Snapshot) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+def brief(one: box.Snapshot) -> str:
+    """One line: what was scarce, and who used most of it."""
+    words = []
+    if one.memory:
+        swap = f", swap {_size(one.memory.swap_used)}" if one.memory.swap_used else ""
+        words.append(f"memory {one.memory.percent} % of {_size(one.memory.total)}{swap}")
+    if one.cpu is not None:
+        words.append(f"cpu {one.cpu:.0f} %")
+    words += [f"{p.resource} pressure {p.some:.0f} %" for p in one.pressures if p.some >= 10]
+    words += [
+        f"GPU {gpu.index} {_number(gpu.util)} %, {_number(gpu.mem_used_mib)} MiB" for gpu in one.gpus[:8]
+    ]
+    words += [f"disk {disk.path} {disk.percent} %" for disk in one.disks if disk.percent >= 90]
+    words += [f"inodes {disk.path} {disk.inode_percent} %" for disk in one.disks if disk.inode_percent >= 90]
+    if one.oom_new:
+        words.append(f"{one.oom_new} new kills for memory")
+    largest = max(one.containers, key=lambda use: use.memory or 0, default=None)
+    if largest is not None and largest.memory:
+        words.append(f"largest container {largest.name} {_size(largest.memory)}")
+    process = max(one.processes, key=lambda each: each.rss, default=None)
+    if process is not None:
+        words.append(f"largest busy process {process.name} {_size(process.rss)}")
+    return "; ".join(words) or "nothing could be seen"
+
+
 def _host(one: box.Snapshot) -> Iterator[str]:
     if one.memory:
         memory = one.memory

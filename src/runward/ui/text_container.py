@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from runward.core import durations
+
 _TAIL_LINES, _WIDTH = 50, 300
 
 
@@ -22,6 +24,7 @@ def render(report: Mapping[str, Any]) -> str:
         *_listed("Events of its life", (f"{item['at']}  {item['event']}" for item in report["events"])),
         *_window(report),
         *_tail(report),
+        *_then(report),
         *_listed("Now", (f"{name}: {value}" for name, value in report["resources"].items())),
     ]
     return "\n".join(lines) + "\n"
@@ -69,6 +72,14 @@ def _tail(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"Its log is empty (log driver {driver})."
     if driver not in {"json-file", "local", "journald"}:
         yield "  Logs that stay: runward setup docker-logging"
+
+
+def _then(report: Mapping[str, Any]) -> list[str]:
+    if report["box"] is None:
+        return []
+    told = report["box"]
+    before = durations.format_duration(told["seconds_before"])
+    return _listed(f"The machine {before} before its end", [f"{told['summary']}  ({told['record']})"])
 
 
 def _evidence(item: Mapping[str, Any]) -> str:

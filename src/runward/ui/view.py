@@ -1,7 +1,7 @@
 """View models: run state as the public JSON of `status` and `ps`. Pure; every renderer and every screen reads this."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from runward import ports
@@ -17,6 +17,8 @@ class Look:
     """The newest sample as the watcher left it: `step`, `total`, `at`, `loss`, `eta_s`, `notes`."""
     watcher: ports.Holder | None
     """The live watcher; None when nobody watches."""
+    boxes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """What the machine was like when an attempt ended, by its number, where a record knows."""
 
 
 def status(state: run.RunState, look: Look) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def status(state: run.RunState, look: Look) -> dict[str, Any]:
         "mean_time_to_recover_s": _mean_time_to_recover(state),
         "lost": account.to_json()["lost"],
         "watcher": _watcher(look.watcher),
-        "attempts": [_attempt(a) for a in state.attempts],
+        "attempts": [_attempt(a, look) for a in state.attempts],
         "checkpoints": _checkpoints(state),
     }
 
@@ -142,7 +144,7 @@ def _watcher(holder: ports.Holder | None) -> dict[str, Any] | None:
     }
 
 
-def _attempt(attempt: run.Attempt) -> dict[str, Any]:
+def _attempt(attempt: run.Attempt, look: Look) -> dict[str, Any]:
     diagnosis = attempt.diagnosis or {}
     resumed = {"path": attempt.resume_path, "step": attempt.resume_step} if attempt.resume_path else None
     return {
@@ -165,6 +167,7 @@ def _attempt(attempt: run.Attempt) -> dict[str, Any]:
         "decision": _decision(attempt),
         "recovered_after_s": attempt.recovered_after_s,
         "left": list(attempt.left),
+        "box": look.boxes.get(attempt.n),
     }
 
 

@@ -22,6 +22,8 @@ class Sources:
     context: contexts.Context = field(default_factory=contexts.Context)
     one_attempt: bool = False
     """Whether these are the logs of the wanted attempt alone."""
+    box: Mapping[str, object] | None = None
+    """What the machine was like at its end, where a record knows."""
 
 
 _MAX_CONTEXT = 1 << 20
@@ -81,6 +83,8 @@ class Answer:
     diagnosis: failures.Diagnosis
     weighed: list[Mapping[str, object]]
     remarks: tuple[str, ...] = ()
+    box: Mapping[str, object] | None = None
+    """See `Sources.box`."""
 
 
 def answer(question: Question) -> Answer:
@@ -98,7 +102,8 @@ def answer(question: Question) -> Answer:
     remarks = tuple(f"{file.path}: {note}" for file in opened for note in file.notes)
     remarks += tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
     found = _numbered(diagnosis.diagnose(book, ctx, attempt), opened)
-    return Answer(found, diagnosis.weighed(book, ctx, attempt) if question.explain else [], remarks)
+    weighed = diagnosis.weighed(book, ctx, attempt) if question.explain else []
+    return Answer(found, weighed, remarks, sources.box)
 
 
 def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> failures.Diagnosis:

@@ -12,7 +12,7 @@ from runward.backends.docker import backend, client, endpoints, output
 from runward.core import containers, errors, failures
 from runward.probes import cgroups, engine_log, kernel_log, peer_process
 from runward.runners import local
-from runward.wiring import clock
+from runward.wiring import box_records, clock
 
 if TYPE_CHECKING:
     from runward.app import diagnose as app_diagnose
@@ -82,6 +82,7 @@ class Docker:
             engine_start=lambda: peer_process.started_at(self.place.address) if self.place.local else None,
             resources=lambda: self._here(self._resources),
             now=time.time,
+            box=lambda instant: box_records.then(instant) if self.place.local else None,
         )
 
     def _here(self, question: Callable[[], _T]) -> _T:

@@ -1,7 +1,9 @@
 """Reading runs: for `ps`, `status`, `events`, `logs`. Nothing here writes or starts anything."""
 
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from runward import ports
@@ -9,6 +11,9 @@ from runward.core import errors, events, run
 from runward.store import sqlite
 from runward.ui import view
 from runward.wiring import leases, places
+
+_MOMENTS = 20
+"""So many ends, the newest, are looked up in the records."""
 
 
 def open_store() -> sqlite.SqliteStore:
@@ -37,12 +42,25 @@ def look(store: sqlite.SqliteStore, row: ports.RunRow) -> view.Look:
     return view.Look(time.time(), store.progress(row.id), leases.live_holder(store, row))
 
 
+def moments(state: run.RunState) -> dict[int, dict[str, Any]]:
+    """What this machine was like when each attempt ended, where a record knows."""
+    if not os.path.isdir(os.path.join(places.state_dir(), "records")):
+        return {}
+    from runward.wiring import box_records
+
+    here = state.backend in {"process", "local", "docker"}
+    ends = [(a.n, a.ended_at) for a in state.attempts if a.ended_at is not None]
+    found = ((n, box_records.then(at, state.run, here=here)) for n, at in ends[-_MOMENTS:])
+    return {n: told for n, told in found if told is not None}
+
+
 def status(name: str) -> dict[str, Any]:
     """The view of one run."""
     store = open_store()
     try:
         row = find(store, name)
-        return view.status(state_of(store, row), look(store, row))
+        state = state_of(store, row)
+        return view.status(state, replace(look(store, row), boxes=moments(state)))
     finally:
         store.close()
 
@@ -66,13 +84,26 @@ def history(name: str, *, follow: bool) -> Iterator[dict[str, Any]]:
         row = find(store, name)
         seen: Sequence[tuple[int, events.Event]] = store.history(row.id)
         state = run.fold(event for _, event in seen)
-        yield from (events.to_json(event) for _, event in seen)
+        yield from _joined(seen, state)
         after = seen[-1][0] if seen else 0
         while follow and not (state.state.final and state.live is None):
             time.sleep(0.3)
             new = store.history(row.id, after)
             state = run.fold((event for _, event in new), state)
-            yield from (events.to_json(event) for _, event in new)
+            yield from _joined(new, state)
             after = new[-1][0] if new else after
     finally:
         store.close()
+
+
+def _joined(new: Iterable[tuple[int, events.Event]], state: run.RunState) -> Iterator[dict[str, Any]]:
+    """Events, and before the end of an attempt what a record says of the machine then."""
+    told: dict[int, dict[str, Any]] | None = None
+    for _, event in new:
+        if isinstance(event, events.AttemptEnded):
+            told = moments(state) if told is None else told
+            if event.attempt in told:
+                moment = told[event.attempt]
+                at = moment["snapshot"]["epoch"]
+                yield {"kind": "box", "attempt": event.attempt, **moment, "at": at}
+        yield events.to_json(event)

@@ -16,7 +16,7 @@ from runward.core import durations, errors
 from runward.probes import training_memory
 from runward.store import record_files
 from runward.ui import text_box
-from runward.wiring import box, clock
+from runward.wiring import box, box_records, clock, looking, supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ def run(options: Options, said: Callable[[str], None]) -> int:
     """Record until SIGINT, SIGTERM or the count; returns the number of snapshots."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     stem = os.path.join(options.folder, f"runner-{socket.gethostname()}-{stamp}")
+    if options.what.run is not None:
+        _known(options.what.run)
     looker = box.Looker(options.what)
     form, ending = _form(options)
     text = _open(options, stem + ending)
@@ -47,31 +49,62 @@ def run(options: Options, said: Callable[[str], None]) -> int:
         files.append((_open(options, stem + ".jsonl"), _json))
     elif not options.plan.count or options.plan.count > 0:
         text.write("\t".join(text_box.TSV_HEAD) + "\n")
+    if options.form != "tsv":
+        box_records.announce(stem + ".jsonl", options.what.run)
     said(f"recording to {stem}{ending}" + ("" if options.form == "tsv" else " and .jsonl"))
     over = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGINT, signal.SIGTERM)
     }
-    sink = _Echoing(record_files.RecordFiles(files), form, options.echo)
+    manager = supervisor.Supervisor()
+    sink = _Sink(record_files.RecordFiles(files), form, options.echo, manager, said)
+    manager.ready(f"recording to {stem}{ending}", period_s=options.plan.interval_s)
     try:
         return record.record(options.plan, looker.look, sink, clock.SystemClock(), over.wait)
     finally:
+        manager.stopping()
         for number, handler in before.items():
             signal.signal(number, handler)
         sink.files.close()
         looker.close()
 
 
+def _known(name: str) -> None:
+    """A misspelt name would be a record that is never joined. Raises NotFound."""
+    store = looking.open_store()
+    try:
+        looking.find(store, name)
+    finally:
+        store.close()
+
+
 @dataclass
-class _Echoing:
+class _Sink:
+    """Keeps a snapshot, shows it, and tells the service manager that one more was kept."""
+
     files: record_files.RecordFiles
     form: Callable[[values.Snapshot], str]
     echo: Callable[[str], None] | None
+    manager: supervisor.Supervisor
+    said: Callable[[str], None]
+    kept: int = 0
+    lost: int = 0
 
     def write(self, snapshot: values.Snapshot) -> None:
-        self.files.write(snapshot)
         if self.echo is not None:
             self.echo(self.form(snapshot))
+        try:
+            self.files.write(snapshot)
+        except OSError as error:
+            # A full disk is what a record is wanted for: it goes on, and is told by its gap.
+            self.lost += 1
+            if self.lost == 1:
+                self.said(f"a snapshot could not be kept: {error.strerror}; trying again at each look")
+            return
+        if self.lost:
+            self.said(f"snapshots are kept again; {self.lost} were lost")
+        self.kept, self.lost = self.kept + 1, 0
+        self.manager.progressed(f"{self.kept} snapshots kept")
 
 
 def _open(options: Options, path: str) -> record_files.RotatingFile:
@@ -114,14 +147,14 @@ def show(path: str, instant: str) -> tuple[values.Snapshot, float]:
     Raises UsageError, NotFound.
     """
     try:
-        found = list(record_files.lines(path))
+        newest = record_files.last(path)
     except OSError as error:
         raise errors.NotFound(errors.Problem(error.strerror or str(error), where=path)) from error
-    if not found:
+    if newest is None:
         raise errors.UsageError(
             errors.Problem("no snapshot in it: name the .jsonl file of a record", where=path)
         )
-    wanted = _instant(instant, found[-1]["epoch"])
+    wanted = _instant(instant, newest["epoch"])
     answer = record_files.at(path, wanted)
     assert answer is not None  # noqa: S101 -- it has lines, as was seen above
     return values.from_json(answer[0]), answer[1]

@@ -31,7 +31,8 @@ def diagnosable(name: str, attempt: int | None = None) -> Sources:
         for stream in place.backend.logs(chosen.handle)
     )
     status = place.backend.poll([chosen.handle])[chosen.handle]
-    return Sources(logs, _context(chosen, chosen.handle, status, place))
+    moment = looking.moments(state).get(chosen.n)
+    return Sources(logs, _context(chosen, chosen.handle, status, place), box=moment)
 
 
 def _attempt(state: run.RunState, name: str, n: int | None) -> run.Attempt:

@@ -11,7 +11,7 @@ from runward import ports
 from runward.app import looping, waking, watching
 from runward.core import errors
 from runward.store import sqlite
-from runward.wiring import leases, looking, places, preparing, saying
+from runward.wiring import leases, looking, places, preparing, saying, supervisor
 from runward.wiring import watching as assembly
 
 _LOOK_EVERY_S = 5.0
@@ -26,6 +26,7 @@ def watch(names: Sequence[str], *, detach: bool, keep: bool) -> int:
         store.close()
         return _detach(names, keep=keep)
     finder = _Finder(store, wanted)
+    manager = supervisor.Supervisor()
     with waking.Alarm() as alarm:
         first = finder.take()
         if not first and not keep:
@@ -33,7 +34,10 @@ def watch(names: Sequence[str], *, detach: bool, keep: bool) -> int:
             return 0
         loop = looping.Loop(list(first), alarm, _ignore, more=finder.more, keep=keep)
         loop.on_signal = _Leaving(loop)
+        loop.progressed = lambda count: manager.progressed(f"watching {count} runs")
+        manager.ready(f"watching {len(first)} runs")
         loop.run()
+        manager.stopping()
     return 0
 
 
