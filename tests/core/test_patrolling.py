@@ -42,6 +42,12 @@ def log(**changes):
 
 
 TABLE = [
+    ("its own run lost its watcher", but(runs='{"runs": [{"run": "r", "state": "running", "watcher": null}]}'),
+     Cell.HEALTHY, True, "run r has no watcher"),
+    ("gone with its watcher", but(GONE, runs='[{"run": "r", "state": "running", "watcher": null}]'), Cell.GONE, True,
+     "run r has no watcher"),
+    ("its own run is watched", but(GONE, runs='[{"run": "r", "state": "waiting", "watcher": {"pid": 1}}]'),
+     Cell.HEALTHY, False, ""),
     ("no answer", "ssh:b: no answer", Cell.SSH_DOWN, True, "no answer"),
     ("all is well", FINE, Cell.HEALTHY, False, ""),
     ("gone, no marker", GONE, Cell.GONE, True, "at 1/3 (incomplete); no reboot"),

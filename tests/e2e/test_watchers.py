@@ -82,6 +82,22 @@ def test_a_killed_watcher_is_said_and_the_next_one_goes_on_with_the_run(box: Box
     assert attempts(box.status()) == [("killed", "restart", None), ("none", None, 140)]
 
 
+def test_a_watcher_of_many_takes_up_what_comes_and_takes_no_run_twice(box: Box):
+    box.ended(box.start(*box.usual(), "--detach", "--", *box.demo(steps=LONG)), 0)
+    _die(box.status()["watcher"]["pid"])
+    wait_until(lambda: box.status()["watcher"] is None, "nobody watches")
+    box.cli("watch", "--detach")
+    watcher = box.status()["watcher"]["pid"]
+    box.ended(box.start("--name", "other", "--detach", "--", "sleep", "600"), 0)
+    _die(box.status("other")["watcher"]["pid"])
+    wait_until(lambda: (box.status("other")["watcher"] or {}).get("pid") == watcher, "it is taken up")
+    assert box.status()["watcher"]["pid"] == watcher
+    assert [event["kind"] for event in box.events()].count("watcher_started") == 2
+    box.cli("stop", "demo")
+    box.cli("stop", "other")
+    box.nothing_left()
+
+
 def test_a_death_while_nobody_watches_is_judged_by_the_next_watcher(box: Box):
     process = box.start(*box.usual(), "--", *box.demo("--fault", "kill", steps=60, step_time=0.05))
     box.wait_output("step 3/")

@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "health": ("runward.cli.health:health", "one report about a target"),
     "nodes": ("runward.cli.nodes:nodes", "memory of bad nodes and GPUs"),
     "fleet": ("runward.cli.fleet:fleet", "all boxes in one table"),
+    "remote": ("runward.cli.remote:remote", "put Runward on a far box, use the one there"),
     "patrol": ("runward.cli.patrol:patrol", "one bounded look at far boxes"),
     "wait": ("runward.cli.wait:wait", "block until a condition holds"),
     "waiters": ("runward.cli.waiters:waiters", "list and clear waits"),

@@ -189,7 +189,7 @@ def number(text: str | None) -> float | None:
     >>> number("12"), number("max"), number("[N/A]"), number(None)
     (12.0, None, None, None)
     """
-    if text is None or len(text) > 40 or not re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", text):
+    if text is None or len(text) > 40 or not re.fullmatch(r" *-?[0-9]+(\.[0-9]+)? *", text):
         return None
     return float(text)
 

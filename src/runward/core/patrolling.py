@@ -34,6 +34,8 @@ class Act(enum.StrEnum):
     """Remedies that may be repeated safely."""
 
     RESUME = "resume"
+    TAKE_UP = "take_up"
+    """Have the box's own Runward take up runs that nobody watches."""
     TRANSFER = "transfer"
     UNSCHEDULE = "unschedule"
 
@@ -112,7 +114,7 @@ def alive(facts: far_facts.Facts, expected: Expected) -> bool | None:
         said.append(facts.processes > 0)
     if expected.slurm and facts.squeue is not None:
         said.append(facts.squeue > 0)
-    if any(said) or any(state in _LIVE for _, state in runs(facts)):
+    if any(said) or any(own.state in _LIVE and own.watched for own in runs(facts)):
         return True
     asked = expected.session is not None or expected.questions.match is not None
     blind = (expected.slurm and "squeue" in facts.whys) or (
@@ -143,6 +145,7 @@ def judge(
     living, finished = alive(found, expected), done(found, expected)
     look = _Look(found, expected, before, kept, now, living, finished)
     cell, reasons = _cell(look)
+    reasons += [f"run {name} has no watcher there" for name in unwatched(found)]
     report = Report(
         expected.box,
         cell,
@@ -179,12 +182,21 @@ def remember(facts: far_facts.Facts, before: Remembered, now: float) -> Remember
         first.steps[-1] if first is not None and first.steps else "",
         now if moved else before.changed_at,
         witnesses,
-        tuple(name for name, state in runs(facts) if state == "failed") or before.ended_badly,
+        tuple(own.name for own in runs(facts) if own.state == "failed") or before.ended_badly,
     )
 
 
-def runs(facts: far_facts.Facts) -> tuple[tuple[str, str], ...]:
-    """Name and state of Runward's own runs on the box; empty when it has none or did not say."""
+@dataclass(frozen=True, slots=True)
+class OwnRun:
+    """One of Runward's own runs on a box."""
+
+    name: str
+    state: str
+    watched: bool = True
+
+
+def runs(facts: far_facts.Facts) -> tuple[OwnRun, ...]:
+    """Runward's own runs on the box; empty when it has none or did not say."""
     try:
         body = json.loads(facts.runs or "[]")
     except ValueError:
@@ -192,7 +204,16 @@ def runs(facts: far_facts.Facts) -> tuple[tuple[str, str], ...]:
     rows = body.get("runs") if isinstance(body, dict) else body
     if not isinstance(rows, list):
         return ()
-    return tuple((str(row.get("run")), str(row.get("state"))) for row in rows if isinstance(row, dict))
+    return tuple(
+        OwnRun(str(row.get("run")), str(row.get("state")), row.get("watcher", True) is not None)
+        for row in rows
+        if isinstance(row, dict)
+    )
+
+
+def unwatched(facts: far_facts.Facts) -> tuple[str, ...]:
+    """Runs that by their journal go on, and that nobody watches: after a reboot, or a killed watcher."""
+    return tuple(own.name for own in runs(facts) if own.state in _LIVE and not own.watched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +267,9 @@ def _crashes(look: _Look) -> Iterator[str]:
 
 
 def _own_runs(look: _Look) -> Iterator[str]:
-    for name, state in runs(look.facts):
-        if state == "held" or (state == "failed" and name not in look.before.ended_badly):
-            yield f"run {name} is {state}: runward status {name} there"
+    for own in runs(look.facts):
+        if own.state == "held" or (own.state == "failed" and own.name not in look.before.ended_badly):
+            yield f"run {own.name} is {own.state}: runward status {own.name} there"
 
 
 def _gone(look: _Look) -> str:
@@ -364,7 +385,8 @@ def _remedy(cell: Cell, expected: Expected, facts: far_facts.Facts) -> Remedy | 
         case Cell.GONE:
             newest = next((f.latest or (f.names[0] if f.names else None) for f in facts.folders), None)
             words = "resume from the newest complete checkpoint" + (f" ({newest})" if newest else "")
-            return Remedy(f"{words} and set the chain up again", Act.RESUME if expected.resume else None)
+            act = Act.TAKE_UP if unwatched(facts) else Act.RESUME if expected.resume else None
+            return Remedy(f"{words} and set the chain up again", act)
         case Cell.TRANSFER:
             return Remedy("resume the transfer", Act.TRANSFER)
         case Cell.ALL_DONE:
@@ -379,4 +401,4 @@ def _remedy(cell: Cell, expected: Expected, facts: far_facts.Facts) -> Remedy | 
         case Cell.UNKNOWN:
             return Remedy("look by hand; nothing was concluded from what was not seen")
         case _:
-            return None
+            return Remedy("take its runs up there", Act.TAKE_UP) if unwatched(facts) else None

@@ -17,6 +17,7 @@ _FACTS: dict[str, tuple[failures.Cause, failures.Action, int, str]] = {
     "preempted": (_C.PREEMPTED, _A.RESTART, 96, "it was preempted"),
     "time_limit": (_C.TIME_LIMIT, _A.RESTART, 96, "its time limit was reached"),
     "node_failed": (_C.NODE_FAILURE, _A.RESTART_ELSEWHERE, 96, "its node failed"),
+    "rebooted": (_C.NODE_FAILURE, _A.RESTART, 95, "the machine was restarted under it"),
     "cancelled_by": (_C.CANCELLED, _A.HOLD, 96, "it was cancelled"),
     "gpu_lost": (_C.GPU_HARDWARE, _A.RESTART_ELSEWHERE, 96, "a GPU was lost"),
     "pids_max": (_C.RESOURCE_LIMIT, _A.CHANGE, 90, "the limit of processes was reached"),

@@ -6,6 +6,12 @@ say() { printf '%s=%s\n' "$1" "$(printf '%s' "$2" | tr '\n\r\t' '   ' | cut -c1-
 have() { command -v "$1" >/dev/null 2>&1; }
 # At most 5 seconds for a thing that can hang (a dead mount, a driver).
 t() { if have timeout; then timeout -k 1 5 "$@"; else "$@"; fi; }
+# Runward of the PATH, else the one that was set up here.
+ours() {
+  if have runward; then printf 'runward'; return; fi
+  r=$HOME/.local/share/runward/current/bin/runward
+  [ -x "$r" ] && printf '%s' "$r"
+}
 home() { case $1 in '~/'*) printf '%s' "$HOME/${1#??}" ;; *) printf '%s' "$1" ;; esac }
 
 box() {
@@ -17,7 +23,7 @@ box() {
   have nproc && say cpus "$(nproc)"
   [ -r /sys/fs/cgroup/cpu.max ] && say cpu.max "$(cat /sys/fs/cgroup/cpu.max)"
   have python3 && say python3 1
-  have runward && say runward 1
+  [ -n "$(ours)" ] && say runward 1
   have rsync && say rsync 1
   return 0
 }
@@ -198,8 +204,8 @@ count() {
 exists() { if [ -e "$2" ]; then say "exists.$1" 1; else say "exists.$1" 0; fi; }
 
 runs() {
-  have runward || return 0
-  rows=$(t runward ps --json 2>/dev/null) || { say runs.why "runward ps failed there"; return; }
+  own=$(ours) || return 0
+  rows=$(t "$own" ps --json 2>/dev/null) || { say runs.why "runward ps failed there"; return; }
   printf 'runs=%s\n' "$(printf '%s' "$rows" | tr -d '\n' | head -c 60000)"
 }
 

@@ -88,7 +88,7 @@ def _seen(facts: far_facts.Facts) -> dict[str, Any]:
             {"path": r.path, "present": r.present, "count": r.count, "lines": list(r.lines)} for r in facts.results
         ],
         "counts": dict(facts.counts),
-        "runs": [{"run": name, "state": state} for name, state in patrolling.runs(facts)],
+        "runs": [{"run": o.name, "state": o.state, "watched": o.watched} for o in patrolling.runs(facts)],
         "not_observable": dict(facts.whys),
     }  # fmt: skip
 

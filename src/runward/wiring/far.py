@@ -33,6 +33,13 @@ def runner(host: str) -> ports.Runner:
     return ssh.Ssh(host, local.Local(), ssh.Link(control_dir=folder or None))
 
 
+def host_of(target: str) -> str:
+    """The host of `ssh:HOST/` or `HOST`. Raises UsageError for what is none."""
+    from runward.runners import ssh
+
+    return ssh.check_host(target.removeprefix("ssh:").removesuffix("/"))
+
+
 def inventory_path(given: str | None) -> str | None:
     """The inventory: given, else `$RUNWARD_INVENTORY`, else `hosts.yaml` of the configuration directory if there."""
     if given:

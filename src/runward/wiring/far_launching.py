@@ -2,10 +2,11 @@
 
 import re
 import sys
+from collections.abc import Sequence
 
 from runward import ports
 from runward.core import errors
-from runward.wiring import far
+from runward.wiring import far, setting_up
 
 
 def launch(place: str, words: list[str]) -> int:
@@ -15,21 +16,30 @@ def launch(place: str, words: list[str]) -> int:
         raise errors.UsageError(
             errors.Problem(f"{place!r} is no far box", where="--on", next_step="Write ssh:HOST/.")
         )
-    host = match[1]
     own = words[: words.index("--")] if "--" in words else words
-    argv = ("runward", "run", *(() if "--detach" in own else ("--detach",)), *words)
-    done = far.runner(host).run(ports.Call(argv, deadline_s=180.0))
+    done = there(match[1], ("run", *(() if "--detach" in own else ("--detach",)), *words))
     sys.stdout.write(done.text)
     sys.stderr.write(done.stderr.decode("utf-8", "replace"))
-    if done.code == 127 and b"runward" in done.stderr and b"not found" in done.stderr:
+    return done.code if done.code is not None else 125
+
+
+def there(host: str, words: Sequence[str]) -> ports.Completed:
+    """What the Runward of a box answers to these words. Raises Unreachable when there is none, or no way to it."""
+    try:
+        done = far.runner(host).run(
+            ports.Call(("/bin/sh", "-c", setting_up.FIND, "sh", *words), deadline_s=180.0, limit=16 << 20)
+        )
+    except ports.ContactLost as lost:
+        raise errors.Unreachable(errors.Problem(str(lost))) from None
+    if done.code == 127 and b"runward is not installed there" in done.stderr:
         raise errors.Unreachable(
             errors.Problem(
                 "runward is not installed there",
-                where=place,
-                next_step="Install it and put it on PATH there.",
+                where=f"ssh:{host}/",
+                next_step=f"runward remote setup {host}",
             )
         )
-    return done.code if done.code is not None else 125
+    return done
 
 
 def without_place(words: list[str]) -> list[str]:

@@ -134,6 +134,8 @@ def act(visit: patrol.Visit, report: patrolling.Report, box: inventory.Box, wish
     match report.remedy.act if report.remedy else None:
         case patrolling.Act.RESUME:
             return _resume(visit, box)
+        case patrolling.Act.TAKE_UP:
+            return _take_up(box)
         case patrolling.Act.TRANSFER:
             return "; ".join(_transfer(box, here, there) for here, there in wishes.sources)
         case patrolling.Act.UNSCHEDULE:
@@ -150,6 +152,11 @@ def command(report: patrolling.Report, box: inventory.Box, wishes: Wishes) -> st
         case patrolling.Act.RESUME:
             inner = f"cd {shlex.quote(box.workdir or '.')} && {shlex.join(stages.split('resume', wishes.resume or ''))}"
             return inner if box.host == far.HERE else shlex.join(["ssh", "-t", box.host, inner])
+        case patrolling.Act.TAKE_UP:
+            words = ["watch", "--detach"]
+            return shlex.join(
+                ["runward", *(words if box.host == far.HERE else ["remote", "exec", box.host, *words])]
+            )
         case patrolling.Act.TRANSFER:
             return " && ".join(shlex.join(_rsync(box, here, there)) for here, there in wishes.sources)
         case patrolling.Act.UNSCHEDULE:
@@ -176,6 +183,18 @@ def _resume(visit: patrol.Visit, box: inventory.Box) -> str:
         return f"not known whether it was resumed: {lost}"
     said = done.text.strip() or done.stderr.decode("utf-8", "replace").strip()
     return f"resumed: {said}" if done.ok else f"not resumed: {said}"
+
+
+def _take_up(box: inventory.Box) -> str:
+    """`runward watch --detach` there: a lock makes one watcher of many, so it may be repeated."""
+    from runward.wiring import far_launching
+
+    try:
+        done = far_launching.there(box.host, ("watch", "--detach"))
+    except errors.RunwardError as error:
+        return f"not taken up: {error}"
+    said = done.stderr.decode("utf-8", "replace").strip() or done.text.strip()
+    return said if done.ok else f"not taken up: {said}"
 
 
 def _rsync(box: inventory.Box, here: str, there: str) -> list[str]:

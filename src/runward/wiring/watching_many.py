@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from runward import ports
 from runward.app import looping, waking, watching
@@ -33,6 +33,7 @@ def watch(names: Sequence[str], *, detach: bool, keep: bool) -> int:
             saying.say("no run without a watcher")
             return 0
         loop = looping.Loop(list(first), alarm, _ignore, more=finder.more, keep=keep)
+        finder.watched = lambda: {one.driver.row.id for one in loop.watches}
         loop.on_signal = _Leaving(loop)
         loop.progressed = lambda count: manager.progressed(f"watching {count} runs")
         manager.ready(f"watching {len(first)} runs")
@@ -67,6 +68,8 @@ class _Finder:
         self._wanted = wanted
         self._parts = assembly.shared(store)
         self._looked_at = 0.0
+        self.watched: Callable[[], Collection[int]] = set
+        """Runs that this process watches: their locks must not even be asked about, see `locks.holder`."""
 
     def more(self) -> Sequence[watching.RunWatch]:
         """What came since; named runs are taken once only."""
@@ -78,7 +81,8 @@ class _Finder:
         """Take the lease of each and put its watch together."""
         self._looked_at = time.monotonic()
         rows = self._wanted if self._wanted is not None else self._store.runs()
-        return [taken for row in rows if (taken := self._take(row)) is not None]
+        mine = self.watched()
+        return [taken for row in rows if row.id not in mine and (taken := self._take(row)) is not None]
 
     def _take(self, row: ports.RunRow) -> watching.RunWatch | None:
         state = looking.state_of(self._store, row)

@@ -46,8 +46,10 @@ def final(found: attempts.Attempt) -> job.JobStatus:
     else:
         state = job.JobState.CANCELLED if asked else job.JobState.FAILED
     word = "ended" if found.exit is not None else "keeper was killed"
+    witnesses = attempts.oom_witnesses(found)
     if found.exit is None and found.rebooted:
         word = "machine was restarted"
+        witnesses = (*witnesses, job.Witness("kernel", "rebooted", "another boot id than at its start"))
     return job.JobStatus(
         state,
         word,
@@ -55,7 +57,7 @@ def final(found: attempts.Attempt) -> job.JobStatus:
         reason=attempts.failure(found.exit),
         started_at=attempts.instant(found.start),
         ended_at=attempts.instant(found.exit or found.gone),
-        witnesses=attempts.oom_witnesses(found),
+        witnesses=witnesses,
         proof="nothing is left that descends from the command" if found.gone is not None else "",
     )
 

@@ -1,0 +1,155 @@
+"""`runward remote`: Runward put on real far boxes, and a run that lives there while link and box do not."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from waiting import wait_until
+
+pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
+
+TRAIN = """
+import os, time, zipfile
+os.makedirs("ckpt", exist_ok=True)
+step = int(os.environ.get("RUNWARD_RESUME_STEP") or 0)
+while True:
+    step += 1
+    print(f"step {step}/1000000 loss 0.5", flush=True)
+    with zipfile.ZipFile("ckpt/new", "w") as file:
+        file.writestr("w", "x" * 1000)
+    os.rename("ckpt/new", f"ckpt/step_{step}.ckpt")
+    for old in os.listdir("ckpt"):
+        if old.startswith("step_") and int(old[5:-5]) < step - 9:
+            os.unlink(f"ckpt/{old}")
+    time.sleep(0.3)
+"""
+
+
+@pytest.fixture
+def env(net, tmp_path):
+    path = f"{net.program(tmp_path / 'bin')}:{os.environ['PATH']}"
+    return {
+        **os.environ,
+        "PATH": path,
+        "RUNWARD_STATE_DIR": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+
+
+def runward(env, *argv, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "runward", *argv],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert code is None or done.returncode == code, (argv, done.stdout, done.stderr)
+    return done
+
+
+def there(env, box, *argv, code=0):
+    return runward(env, "remote", "exec", box.alias, *argv, code=code).stdout
+
+
+def everything(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.fixture(scope="module")
+def box(net):
+    return net.add(shell="/bin/dash", settings="SetEnv PATH=/usr/bin:/bin")
+
+
+def test_a_run_set_up_by_one_command_outlives_the_link_and_a_reboot_is_told(net, env, box):
+    before = everything(box.home)
+    (box.home / ".local" / "bin").mkdir(parents=True)
+    (box.home / ".local" / "bin" / "runward").write_text("my own\n")
+    told = json.loads(runward(env, "remote", "setup", box.alias, "--dry-run", "--json").stdout)
+    assert told["action"] == "would_install"
+    assert everything(box.home) == sorted([*before, ".local", ".local/bin", ".local/bin/runward"])
+    old = box.home / ".local/share/runward/versions/0.0-older"
+    old.mkdir(parents=True)
+    told = json.loads(runward(env, "remote", "setup", f"ssh:{box.alias}/", "--json").stdout)
+    assert (told["action"], told["kept"], told["problem"]) == ("installed", ["0.0-older"], None)
+    assert old.is_dir()
+    assert (box.home / ".local" / "bin" / "runward").read_text() == "my own\n"
+    installed = everything(box.home / ".local" / "share")
+    told = json.loads(runward(env, "remote", "setup", box.alias, "--json").stdout)
+    assert told["action"] == "already"
+    assert [one for one in everything(box.home / ".local" / "share") if "__pycache__" not in one] == [
+        one for one in installed if "__pycache__" not in one
+    ]
+
+    (box.home / "train.py").write_text(TRAIN)
+    runward(env, "run", "--on", f"ssh:{box.alias}/", "--name", "demo", "--cwd", "/root", "--checkpoints", "/root/ckpt",
+            "--resume-by", "env", "--", "python3", "train.py")  # fmt: skip
+    # What the training was started with has nothing of Runward's own library in it.
+    kept = json.loads((box.home / ".local/state/runward/runs/demo/command.json").read_text())
+    assert "PYTHONPATH" not in kept["env"]
+    wishes = ("patrol", f"ssh:{box.alias}/", "--match", "train[.]py", "--marker", "/root/DONE", "--json",
+              "--no-gpus", "--no-slurm", "--checkpoints", "/root/ckpt")  # fmt: skip
+    row = json.loads(runward(env, *wishes).stdout)
+    assert (row["cell"], row["seen"]["runs"]) == (
+        "healthy",
+        [{"run": "demo", "state": "running", "watched": True}],
+    )
+
+    box.cut()
+    assert "contact" not in runward(env, "remote", "exec", box.alias, "status", "demo", code=75).stdout
+    first = newest(box)
+    wait_until(lambda: newest(box) > first + 3, "the training goes on without the link")
+    box.mend()
+    wait_until(
+        lambda: runward(env, "remote", "exec", box.alias, "ps", code=None).returncode == 0, "the link is back"
+    )
+    status = json.loads(there(env, box, "status", "demo", "--json"))
+    assert (status["state"], len(status["attempts"])) == ("running", 1)
+    assert status["watcher"] is not None
+
+    box.reboot()
+    row = json.loads(runward(env, *wishes, code=1).stdout)
+    assert row["cell"] == "gone"
+    assert "rebooted" in row["reasons"][0]
+    assert row["act"] == "take_up"
+    acted = json.loads(runward(env, *wishes, "--act", code=1).stdout)["acted"]
+    assert "watching 1 runs in the background" in acted
+    wait_until(
+        lambda: len(json.loads(there(env, box, "status", "demo", "--json"))["attempts"]) == 2, "it is resumed"
+    )
+    verdict = json.loads(there(env, box, "status", "demo", "--json"))["attempts"][0]["verdict"]
+    assert verdict["cause"] == "node_failure"
+    assert "restarted under it" in json.dumps(verdict)
+    there(env, box, "stop", "demo", "--now")
+
+
+def newest(box):
+    return max((int(path.name[5:-5]) for path in (box.home / "ckpt").glob("step_*.ckpt")), default=0)
+
+
+def test_without_a_new_enough_python_it_says_what_works_all_the_same(net, env):
+    tools = net.folder / "old"
+    tools.mkdir()
+    for tool in ("sh", "df", "awk", "mkdir"):
+        shutil.copy(shutil.which(tool), tools / tool)
+    bare = net.add(settings=f"SetEnv PATH={tools}")
+    done = runward(env, "remote", "setup", bare.alias, code=1)
+    assert "no Python 3.11 or newer" in done.stdout
+    assert "runward patrol" in done.stdout
+    (tools / "python3").write_text("#!/bin/sh\necho 3.9.2\nexit 3\n")
+    (tools / "python3").chmod(0o755)
+    done = runward(env, "remote", "setup", bare.alias, code=1)
+    assert f"{tools}/python3=3.9.2" in done.stdout
+    assert everything(bare.home) == [".ssh"]
+
+
+def test_a_host_that_is_none_is_refused_and_a_silent_one_is_said(net, env):
+    runward(env, "remote", "setup", "-oProxyCommand=id", code=2)
+    off = net.add()
+    off.stop()
+    assert "75" not in runward(env, "remote", "setup", off.alias, code=75).stdout
