@@ -72,3 +72,25 @@ def test_a_settings_file_is_not_composed(capsys, tmp_path):
     (tmp_path / "s.yaml").write_text("kind: settings\n")
     assert entry.run(["config", "print", "s.yaml"]) == 2
     assert "is of kind settings" in capsys.readouterr().err
+
+
+def test_a_chain_file_is_validated_like_every_other_kind(capsys, tmp_path):
+    assert entry.run(["config", "init", "--kind", "chain", "good.yaml"]) == 0
+    assert entry.run(["config", "validate", "good.yaml"]) == 0
+    assert capsys.readouterr().out == "good.yaml: ok (chain)\n"
+    (tmp_path / "bad.yaml").write_text(
+        "kind: chain\nversion: 1\nmarkr: X\nstages:\n  a/b: {argv: [x]}\n  two: {argv: python x.py, timeout: soon}\n"
+        "  three: {argv: [], cwd: 3}\n  four: {}\n"
+    )
+    assert entry.run(["config", "validate", "bad.yaml"]) == 2
+    err = capsys.readouterr().err
+    for place, what in [
+        ("bad.yaml:3: markr", "did you mean 'marker'?"),
+        ("bad.yaml:5: stages.a/b", "is not a stage name"),
+        ("bad.yaml:6: stages.two.argv", "must be a list of words"),
+        ("bad.yaml:6: stages.two.timeout", "soon"),
+        ("bad.yaml:7: stages.three.argv", "is an empty command"),
+        ("bad.yaml:7: stages.three.cwd", "must be text"),
+        ("bad.yaml:8: stages.four.argv", "is missing"),
+    ]:
+        assert any(place in line and what in line for line in err.splitlines()), (place, err)

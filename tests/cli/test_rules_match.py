@@ -21,7 +21,6 @@ def test_every_signal_of_a_file_is_one_object(tmp_path):
         "fields": {"error_message": "timeout"},
         "metadata": {"error_type": "nccl", "subsystem": "distributed", "severity": "critical"},
         "line": 2,
-        "text": "[default0]:NCCL ERROR timeout",
     }
     assert (second["name"], second["state"], second["line"]) == ("checkpoint_saved", None, 3)
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 import pytest
 
@@ -201,3 +202,25 @@ def test_a_watcher_that_was_suspended_goes_on_and_says_so(box: Box):
     status = box.status()
     assert status["state"] == "succeeded"
     assert len(status["attempts"]) == 1
+
+
+def test_a_policy_that_only_watches_is_scored_by_what_a_persons_restart_showed(box: Box):
+    code = (
+        "import os\ntries = os.path.exists('tried')\nopen('tried', 'w').close()\n"
+        "for i in range(1, 31 if tries else 11): print(f'step {i}/30 loss 0.5', flush=True)\n"
+        "tries or os.kill(os.getpid(), 9)\n"
+    )
+    process = box.start("--name", "demo", "--policy", "observe", "--", sys.executable, "-c", code)
+    box.ended(process, 137)
+    status = box.status()
+    (entry,) = status["ledger"]["entries"]
+    assert (entry["would"], entry["acted"], entry["score"]) == ("restart", False, "open")
+    assert [one["n"] for one in status["attempts"]] == [1], "nothing was done"
+    box.cli("restart", "demo")
+    box.wait_state("succeeded")
+    status = box.status()
+    assert [(one["score"], one["next"]) for one in status["ledger"]["entries"]] == [("right", "attempt 2")]
+    text = box.cli("status", "demo").stdout
+    assert "decisions so far: 1 right, 0 wrong, 0 open (nothing was done)" in text
+    assert "attempt 1 ended with killed: would restart" in text
+    box.nothing_left()

@@ -17,7 +17,7 @@ def config() -> None:
     "--kind",
     default="settings",
     show_default=True,
-    help="settings, policy, inventory, monitoring, restart or run",
+    help="settings, policy, inventory, chain, monitoring, restart or run",
 )
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def init(path: str | None, kind: str, force: bool) -> None:
@@ -106,7 +106,7 @@ def _composed(file: str, options: tuple[str, ...]) -> list[tuple[str, object, st
 @config.command()
 @click.argument("kind", default="settings")
 def schema(kind: str) -> None:
-    """JSON Schema of a KIND, for editors: settings, policy, inventory, monitoring, restart or run."""
+    """JSON Schema of a KIND, for editors: settings, policy, inventory, chain, monitoring, restart or run."""
     from runward.config import kinds
     from runward.core import errors
 

@@ -17,7 +17,7 @@ _LINE_LIMIT = 64 << 10
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line (this is also the default).")
 @click.option("--set", "overrides", multiple=True, metavar="OVERRIDE", help="A Hydra override.")
 def match(file: str, monitoring: str, as_json: bool, overrides: tuple[str, ...]) -> None:  # noqa: ARG001 -- same form both ways
-    """Print every signal that FILE (`-`: stdin) gives: name, state, fields, metadata, line, text."""
+    """Print every signal that FILE (`-`: stdin) gives: name, state, fields, metadata, line."""
     from runward.config import autoexp_files
     from runward.core import log_signals
 

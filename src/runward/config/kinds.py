@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from runward.config import documents, inventories, policy_files, setting_files, shapes
+from runward.config import chain_files, documents, inventories, policy_files, setting_files, shapes
 from runward.core import errors
 
-KINDS = ("settings", "policy", "inventory", "monitoring", "restart", "run")
+KINDS = ("settings", "policy", "inventory", "chain", "monitoring", "restart", "run")
 
 _Reader = Callable[[documents.Value, shapes.Problems], object]
 
@@ -15,12 +15,14 @@ _READERS: dict[str, _Reader] = {
     "settings": setting_files.read,
     "policy": lambda value, problems: policy_files.read(value, "file", problems),
     "inventory": inventories.read,
+    "chain": chain_files.read,
 }
 
 _SHAPES: dict[str, shapes.Shape] = {
     "settings": setting_files.SHAPE,
     "policy": policy_files.SHAPE,
     "inventory": inventories.SHAPE,
+    "chain": chain_files.SHAPE,
 }
 
 
@@ -51,7 +53,12 @@ def kind_of(value: documents.Value) -> str:
             return str(shapes.Choice(KINDS).read(said, "kind", problems))
         except shapes.Invalid:
             raise errors.UsageError(*problems.found) from None
-    shown = (("policies", "restart"), ("log_signals", "monitoring"), ("class_name", "monitoring"))
+    shown = (
+        ("stages", "chain"),
+        ("policies", "restart"),
+        ("log_signals", "monitoring"),
+        ("class_name", "monitoring"),
+    )
     for word, kind in shown:
         if word in value.data:
             return kind
@@ -82,6 +89,8 @@ def template(kind: str) -> str:
             return policy_files.text("default")
         case "inventory":
             return _INVENTORY
+        case "chain":
+            return _CHAIN
         case _:
             from runward.config import autoexp_files  # noqa: PLC0415 -- rarely asked
 
@@ -118,4 +127,17 @@ hosts:
     mounts: [/data]
     detach: auto                   # auto, systemd-run, tmux, setsid, screen
     cost_per_hour: 2.5
+"""
+
+_CHAIN = """\
+kind: chain
+version: 1
+log: chain.log
+marker: STAGE_DONE               # made after the last stage
+stages:                          # in order, each only after the one before exited 0
+  prepare:
+    argv: [python, prepare.py]
+  train:
+    argv: [bash, -c, 'python train.py | tee train.txt']   # a shell only where you say so
+    timeout: 48h
 """

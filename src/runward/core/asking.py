@@ -101,7 +101,7 @@ def _restart(
         attempt=last.n,
         action=str(Action.RESTART),
         reason=f"asked for by {seen.by}",
-        rule="request",
+        rule=run.REQUEST,
         counted=False,
         resume_path=chosen.path if chosen else None,
         resume_step=chosen.step if chosen else None,

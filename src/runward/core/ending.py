@@ -131,7 +131,7 @@ def _ask_policy(
     last = state.attempts[-1]
     if last.ending is not None and last.ending.why == "restart":
         return policy.Decision(
-            Action.RESTART, f"asked for by {last.ending.by}", rule="request", resume="latest"
+            Action.RESTART, f"asked for by {last.ending.by}", rule=run.REQUEST, resume="latest"
         )
     latest = checkpoints.choose(gone.listing.checkpoints)
     situation = policy.Situation(
@@ -183,6 +183,7 @@ def _as_event(
         wait_for=decision.wait_for,
         exclude_node=decision.exclude_node,
         observed_only=decision.would is not None,
+        would=str(decision.would) if decision.would is not None else None,
     )
 
 

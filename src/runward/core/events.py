@@ -251,6 +251,8 @@ class Decided(Event):
     wait_for: str | None = None
     exclude_node: str | None = None
     observed_only: bool = False
+    would: str | None = None
+    """The action that a policy which only watches would have taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,6 @@ class Match:
             "fields": dict(self.fields),
             "metadata": dict(self.signal.metadata),
             "line": self.line,
-            "text": self.text,
         }
 
 

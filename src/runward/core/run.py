@@ -67,6 +67,8 @@ class Attempt:
     ending: events.EndDecided | None = None
     diagnosis: Mapping[str, Any] | None = None
     decision: events.Decided | None = None
+    policy_said: events.Decided | None = None
+    """The policy's own decision; a person's later `restart` does not replace it."""
     left: tuple[str, ...] = ()
     learned: Mapping[str, float] = field(default_factory=dict)
 
@@ -300,8 +302,13 @@ def _revised(state: RunState, e: events.VerdictRevised) -> RunState:
     return _on_attempt(state, e.attempt, diagnosis=e.diagnosis)
 
 
+REQUEST = "request"
+"""The rule of a decision that a person took."""
+
+
 def _decided(state: RunState, e: events.Decided) -> RunState:
-    return _on_attempt(state, e.attempt, decision=e)
+    said = {} if e.rule == REQUEST else {"policy_said": e}
+    return _on_attempt(state, e.attempt, decision=e, **said)
 
 
 def _waited(state: RunState, e: events.WaitChecked) -> RunState:

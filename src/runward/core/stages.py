@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from runward.core import errors
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+"""What a stage may be called: its done file has that name."""
 _OUTS = (
     "No shell stands between: put it into a script and name that, or write the stage in a chain file as an argv "
     "list: [bash, -c, '...']."
@@ -73,7 +74,7 @@ def parse(text: str, where: str = "--stage") -> Stage:
 
 def check_name(name: str, where: str) -> None:
     """Refuse a stage name that could not be a file's. Raises UsageError."""
-    if _NAME.fullmatch(name) is None:
+    if re.fullmatch(NAME, name) is None:
         raise errors.UsageError(
             errors.Problem(
                 f"{name!r} is no stage name", where, next_step="Letters, digits, dot, dash, underscore."

@@ -63,6 +63,7 @@ def status(body: Mapping[str, Any], now: float) -> str:
     for attempt in body["attempts"]:
         lines.extend(_attempt(attempt, body))
     lines.extend(_checkpoints(body["checkpoints"]))
+    lines.extend(_ledger(body["ledger"]))
     return "\n".join(lines).rstrip()
 
 
@@ -185,6 +186,21 @@ def _checkpoints(body: Mapping[str, Any]) -> list[str]:
 def box(told: Mapping[str, Any]) -> str:
     """What a record says about the time of an end."""
     return f"{durations.format_duration(told['seconds_before'])} before its end: {told['summary']}"
+
+
+def _ledger(body: Mapping[str, Any]) -> list[str]:
+    """What was only watched, line by line; of a run that acts, how often it was right."""
+    if not body["entries"]:
+        return []
+    watched = [one for one in body["entries"] if not one["acted"]]
+    scores = ", ".join(f"{body[word]} {word}" for word in ("right", "wrong", "open"))
+    lines = [f"decisions so far: {scores}" + (" (nothing was done)" if watched else "")]
+    for one in watched:
+        lines.append(
+            f"  attempt {one['attempt']} ended with {one['cause']}: would {one['would']}: {one['reason']}"
+        )
+        lines.append(f"    {one['score']}: {one['why']}")
+    return lines
 
 
 def event(body: Mapping[str, Any]) -> str:

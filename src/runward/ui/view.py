@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runward import ports
-from runward.core import durations, failures, recovery, run
+from runward.core import durations, failures, recovery, run, scoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Look:
     """The live watcher; None when nobody watches."""
     boxes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """What the machine was like when an attempt ended, by its number, where a record knows."""
+    later: scoring.Later | None = None
+    """Where the work went on after this run had ended, if it did."""
 
 
 def status(state: run.RunState, look: Look) -> dict[str, Any]:
@@ -53,7 +55,14 @@ def status(state: run.RunState, look: Look) -> dict[str, Any]:
         "watcher": _watcher(look.watcher),
         "attempts": [_attempt(a, look) for a in state.attempts],
         "checkpoints": _checkpoints(state),
+        "ledger": _ledger(state, look),
     }
+
+
+def _ledger(state: run.RunState, look: Look) -> dict[str, Any]:
+    """What was decided, or would have been, and whether the next attempt proved it right."""
+    body = scoring.to_json(scoring.entries(state, look.later))
+    return {**body, "entries": [{**one, "at": durations.iso(one["at"])} for one in body["entries"]]}
 
 
 def _record(attempt: run.Attempt, look: Look) -> recovery.AttemptRecord:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from runward import ports
-from runward.core import errors, events, run
-from runward.store import sqlite
+from runward.core import errors, events, run, scoring
+from runward.store import folders, sqlite
 from runward.ui import view
 from runward.wiring import leases, places
 
@@ -60,9 +60,42 @@ def status(name: str) -> dict[str, Any]:
     try:
         row = find(store, name)
         state = state_of(store, row)
-        return view.status(state, replace(look(store, row), boxes=moments(state)))
+        seen = replace(look(store, row), boxes=moments(state), later=_later(store, row, state))
+        return view.status(state, seen)
     finally:
         store.close()
+
+
+def _later(store: sqlite.SqliteStore, row: ports.RunRow, state: run.RunState) -> scoring.Later | None:
+    """The next run of the same command, where this one ended and was followed by hand."""
+    last = state.last
+    if (
+        last is None
+        or last.ended_at is None
+        or state.ended is None
+        or state.ended.state == run.State.SUCCEEDED
+    ):
+        return None
+    mine = _work(row.name)
+    if mine is None:
+        return None
+    since = [one for one in store.runs() if one.id > row.id and one.created_at >= last.ended_at]
+    for one in since[:_FOLLOWERS]:
+        if _work(one.name) == mine:
+            found = state_of(store, one)
+            return scoring.Later(one.name, found.attempts[0]) if found.attempts else None
+    return None
+
+
+_FOLLOWERS = 200
+"""Later runs that are looked at."""
+
+
+def _work(name: str) -> tuple[object, ...] | None:
+    """What a run executes: command and directory; None where it is not known."""
+    body = folders.read(places.run_dir(name), folders.OPTIONS) or {}
+    argv = body.get("argv")
+    return (tuple(argv), body.get("cwd")) if argv else None
 
 
 def rows() -> list[dict[str, Any]]:
