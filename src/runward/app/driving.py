@@ -4,8 +4,8 @@ The order is the promise: nothing is done before it stands in the journal. When 
 events are kept, the effects wait, and the training is not touched.
 """
 
+import os
 import random
-import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -70,7 +70,7 @@ class Driver:
 
     def _step(self, seen: observations.Observation) -> None:
         jitter = random.random()  # noqa: S311 -- no secret
-        now = binding.Now(self.clock.wall(), self.clock.mono(), jitter, secrets.token_hex(4), self.held())
+        now = binding.Now(self.clock.wall(), self.clock.mono(), jitter, os.urandom(4).hex(), self.held())
         result = engine.step(self.state, seen, now, self.bound)
         self.state = result.state
         self._unwritten.extend(result.new)

@@ -17,13 +17,12 @@ class Showing:
         self._open: dict[str, ports.LogStream] = {}
 
     def __call__(self) -> bool:
-        """Copy what is new; whether there was something."""
-        some = False
-        for stream in self._streams():
-            self._open.setdefault(stream.name, stream)
-        for stream in self._open.values():
-            some = self._copy(stream) or some
-        return some
+        """Copy what is new; whether there was something. An earlier attempt's output is let go once it is shown."""
+        current = {stream.name: stream for stream in self._streams()}
+        self._open |= {name: one for name, one in current.items() if name not in self._open}
+        copied = {name: self._copy(stream) for name, stream in self._open.items()}
+        self._open = {name: one for name, one in self._open.items() if copied[name] or name in current}
+        return any(copied.values())
 
     def _copy(self, stream: ports.LogStream) -> bool:
         try:

@@ -16,7 +16,7 @@ WORTHWHILE = 8 << 10
 """Bytes of a stretch below which all is looked for."""
 EDGE = 3 << 10
 """Bytes at both ends of a long stretch, and on both sides of another hit, in which all is looked for."""
-SHARE = 16
+SHARE = 32
 """Of a short stretch each end is one part of so many."""
 DENSE = 3
 """Hits of a pattern in an edge."""

@@ -2,7 +2,6 @@
 
 import os
 import re
-import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -153,6 +152,6 @@ def _first_events(asked: options.RunOptions, handle: str) -> list[events.Event]:
             checkpoints=asked.checkpoints,
             observe_only=asked.observe_only,
         ),
-        events.AttemptPlanned(at=now, attempt=1, token=ids.token(asked.name, 1, secrets.token_hex(4))),
+        events.AttemptPlanned(at=now, attempt=1, token=ids.token(asked.name, 1, os.urandom(4).hex())),
         events.AttemptStarted(at=now, attempt=1, job=shown, handle=handle, adopted=True),
     ]

@@ -44,7 +44,7 @@ from runward.core import (
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
 from runward.ui import view
-from runward.wiring import clock, leases, places, processes, run_gpus
+from runward.wiring import clock, leases, memory, places, processes, run_gpus
 from runward.wiring import diagnose as reading
 from runward.wiring.place import Place
 
@@ -103,9 +103,11 @@ def place_for(asked: options.RunOptions, *, acts: bool = True) -> Place:
 
 def reading_for(asked: options.RunOptions) -> diagnose.Engine:
     """Rules and scanner for a run. Raises UsageError for a pattern that cannot be used."""
-    if asked.progress_regex is None:
-        return reading.engine()
-    return _with_pattern(reading.engine().ruleset, asked.progress_regex)
+    made = reading.engine()
+    if asked.progress_regex is not None:
+        made = _with_pattern(made.ruleset, asked.progress_regex)
+    memory.trim()
+    return made
 
 
 def _with_pattern(shipped: rules.RuleSet, pattern: str) -> diagnose.Engine:

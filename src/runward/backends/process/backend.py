@@ -34,6 +34,7 @@ class Process:
         self._fds: dict[str, dict[str, int]] = {}
         self._strays: dict[str, strays.Strays] = {}
         self._waited: set[str] = set()
+        self._log_places: dict[str, str] = {}
         if acts:
             syscalls.become_subreaper()  # a command whose keeper is killed then falls to us, with its status
 
@@ -107,7 +108,10 @@ class Process:
         """See `ports.Backend.logs`."""
         from runward.backends.process import streams  # noqa: PLC0415 -- `ps` needs no log reader
 
-        return streams.of(job_id)
+        place = self._log_places.get(job_id) or streams.place(job_id)
+        if place is not None:
+            self._log_places[job_id] = place
+        return streams.of(job_id, place)
 
     def alive(self, job_id: str) -> bool:
         """Whether anything of the attempt may still live."""
@@ -146,6 +150,7 @@ class Process:
         self._strays.pop(job_id, None)
         self._reap_keeper(job_id)
         self._keepers.pop(job_id, None)
+        self._log_places.pop(job_id, None)
 
     def _reap_keeper(self, folder: str) -> bool:
         """Whether the keeper that we started for `folder` still runs; waits for it when it does not."""

@@ -43,6 +43,8 @@ class Output:
             self._at, self._restarted = 0, True
         began = self._at
         data = os.pread(fd, budget, began)
+        if not data:
+            return ()
         head, cut = self._cut()
         if began < cut and began + len(data) > head:
             if began < head:
@@ -65,10 +67,17 @@ class Output:
         return 0, 0
 
 
-def of(folder: str) -> list[ports.LogStream]:
-    """The output files of an attempt that exist by now."""
-    spec = layout.read_spec(folder) or {}
+def place(folder: str) -> str | None:
+    """Where an attempt's output files are; None while its specification cannot be read."""
+    spec = layout.read_spec(folder)
+    if spec is None:
+        return None
     log = spec.get("log")
-    place = (log.get("dir") if isinstance(log, dict) else None) or folder
-    paths = [os.path.join(place, name) for name in (layout.OUTPUT, layout.OUTPUT_ERR)]
+    return str((log.get("dir") if isinstance(log, dict) else None) or folder)
+
+
+def of(folder: str, log_dir: str | None = None) -> list[ports.LogStream]:
+    """The output files of an attempt that exist by now."""
+    within = log_dir or place(folder) or folder
+    paths = [os.path.join(within, name) for name in (layout.OUTPUT, layout.OUTPUT_ERR)]
     return [Output(folder, path) for path in paths if os.path.exists(path)]
