@@ -10,18 +10,25 @@ import re
 def rules():
     from runward.config import rulesets
 
-    return rulesets.full(user=False).rules
+    return rulesets.load(user=False).rules
+
+
+@functools.cache
+def keys():
+    from runward.config import rulesets
+
+    return rulesets.load(user=False).keys
 
 
 @functools.cache
 def compiled(engine):
     from runward import scan
 
-    needs = [rule.need for rule in rules()]
+    known = scan.Known([rule.need for rule in rules()], [rule.effort for rule in rules()], keys())
     options = scan.Options(
         engine=engine, sparse=frozenset(i for i, r in enumerate(rules()) if r.role == "progress")
     )
-    return scan.compile([rule.pattern for rule in rules()], needs=needs, options=options)
+    return scan.compile([rule.pattern for rule in rules()], known=known, options=options)
 
 
 def engines(data):

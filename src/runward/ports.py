@@ -8,9 +8,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from runward.core import errors, events, job
+from runward.core import errors
+
+if TYPE_CHECKING:  # a look at a log needs none of their sixty classes
+    from runward.core import events, job
 
 
 class ContactLost(errors.Unreachable):
@@ -134,11 +137,11 @@ class Backend(Protocol):
         """`process`, `docker`, `slurm`, `ray`, `k8s`."""
         ...
 
-    def poll(self, jobs: Sequence[str]) -> Mapping[str, job.JobStatus | job.Unseen]:
+    def poll(self, jobs: Sequence[str]) -> "Mapping[str, job.JobStatus | job.Unseen]":
         """The state of all of `jobs` in one query. The world's faults become `Unseen`, never an exception."""
         ...
 
-    def submit(self, spec: job.JobSpec, token: str) -> str:
+    def submit(self, spec: "job.JobSpec", token: str) -> str:
         """Start a job that carries `token`; returns its id.
 
         Raises ContactLost when it is not known whether the job was started: ask `find` before trying again.
@@ -318,7 +321,7 @@ class Store(Protocol):
     def append(
         self,
         run_id: int,
-        new: Sequence[events.Event],
+        new: "Sequence[events.Event]",
         lease: int,
         summary: Mapping[str, object] | None = None,
     ) -> None:
@@ -328,7 +331,7 @@ class Store(Protocol):
         """
         ...
 
-    def history(self, run_id: int, after: int = 0) -> Sequence[tuple[int, events.Event]]:
+    def history(self, run_id: int, after: int = 0) -> "Sequence[tuple[int, events.Event]]":
         """Events with their sequence numbers, oldest first."""
         ...
 

@@ -12,7 +12,7 @@ import pytest
 
 from runward import scan
 from runward.core import errors
-from runward.scan import packed, reading
+from runward.scan import reading
 
 TEXT = b"".join(b"line %d of a log that is long enough to be packed\n" % number for number in range(30_000))
 
@@ -74,7 +74,7 @@ def test_zstandard_is_read_by_the_command_where_the_package_is_missing(tmp_path,
 
 def test_zstandard_without_a_reader_is_refused_with_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    monkeypatch.setattr(packed.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(errors.UsageError, match="Install the command zstd"):
         read(put(tmp_path, b"\x28\xb5\x2f\xfd" + b"x" * 100))
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runward import scan
-from runward.core import errors
-from runward.scan import engines
+from runward.core import errors, literals
+from runward.scan import engines, keyed
 from scan import samples
 
 ENGINES = list(engines.ENGINES)
@@ -30,6 +30,18 @@ def found(compiled, text, sizes=(1 << 20,), *, offset=0):
 
 def summary(hits):
     return sorted(((samples.NAMES[hit.pattern], hit.found.groups(), hit.offset) for hit in hits), key=repr)
+
+
+NEEDS = [literals.required(source) for source in samples.SOURCES]
+KEYED = {
+    name: scan.compile(
+        samples.SOURCES,
+        names=samples.NAMES,
+        known=scan.Known(NEEDS, keys=literals.keys(list(literals.distinct(NEEDS)))),
+        options=scan.Options(engine=name),
+    )
+    for name in ENGINES
+}
 
 
 def test_every_engine_of_the_tests_is_really_there():
@@ -62,6 +74,43 @@ def test_what_is_found_is_what_finditer_finds_on_each_line_however_the_text_is_c
         b"".join(samples.noise(chance) + chance.choice((b"\n", b"\r\n", b"\r")) for _ in range(25)) + b"tail"
     )
     assert summary(found(COMPILED[engine], text, sizes)) == samples.brute(text)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_an_engine_that_looks_for_parts_of_the_literals_finds_the_same(engine, seed, sizes):
+    chance = random.Random(seed)
+    text = b"".join(samples.noise(chance) + chance.choice((b"\n", b"\r\n")) for _ in range(25)) + b"tail"
+    assert type(KEYED[engine].engine) is keyed.Keyed
+    assert summary(found(KEYED[engine], text, sizes)) == summary(found(COMPILED[engine], text))
+
+
+_WORDS = st.binary(min_size=1, max_size=12) | st.text("aAbB ", min_size=1, max_size=12).map(str.encode)
+
+
+@given(
+    words=st.lists(st.tuples(_WORDS, st.booleans()), min_size=1, max_size=40),
+    text=st.lists(st.integers(0, 39) | st.binary(max_size=5), max_size=30),
+    before=st.integers(0, 9),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_parts_of_literals_give_back_each_literal_where_it_stands(words, text, before):
+    wanted = list(dict.fromkeys(engines.Literal(w.lower() if nocase else w, nocase) for w, nocase in words))
+    data = b"".join(wanted[one % len(wanted)].text if isinstance(one, int) else one for one in text)
+    keys = literals.keys(wanted)
+    engine = keyed.Keyed(engines.Stdlib(keyed.parts(wanted, keys)), wanted, keys)
+    assert all(
+        w.text.lower()[at:].startswith(key.encode("utf-8", "surrogateescape").lower())
+        for w, (key, at) in zip(wanted, keys, strict=True)
+    )
+    expected = sorted(
+        (at + len(word), place)
+        for place, (word, nocase) in enumerate(wanted)
+        for at in range(len(data) - len(word) + 1)
+        if (data.lower() if nocase else data).startswith(word, at)
+    )
+    assert engine.stops(b"x" * before + data + b"xyz", before, before + len(data)) == expected
 
 
 @given(

@@ -12,12 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import platformdirs
-
 import runward
-from runward.core import errors, rules
+from runward.core import errors, literals, rules
 
-FORMAT = 2
+FORMAT = 3
 """Part of the cache's key: raise it when the compiled form changes."""
 _MAX_FILE = 4 << 20
 
@@ -40,8 +38,7 @@ def shipped() -> list[Source]:
 
 def user_folder() -> str:
     """Where a user's rule files are looked for: `$RUNWARD_CONFIG_DIR/rules`, else the platform's place."""
-    base = os.environ.get("RUNWARD_CONFIG_DIR") or platformdirs.user_config_dir("runward")
-    return os.path.join(base, "rules")
+    return os.path.join(os.environ.get("RUNWARD_CONFIG_DIR") or _place("config"), "rules")
 
 
 def of_user(folder: str | None = None) -> list[Source]:
@@ -116,8 +113,17 @@ def _key(sources: Iterable[Source]) -> str:
 
 def cache_folder() -> str:
     """Where compiled rules are kept: `$RUNWARD_CACHE_DIR/rules`, else the platform's place."""
-    base = os.environ.get("RUNWARD_CACHE_DIR") or platformdirs.user_cache_dir("runward")
-    return os.path.join(base, "rules")
+    return os.path.join(os.environ.get("RUNWARD_CACHE_DIR") or _place("cache"), "rules")
+
+
+def _place(kind: str) -> str:
+    """The platform's folder for `config` or `cache`. On Linux without `platformdirs`, whose import takes 15 ms."""
+    if os.uname().sysname == "Linux":
+        named = os.environ.get(f"XDG_{kind.upper()}_HOME", "").strip()
+        return os.path.join(named or os.path.expanduser(f"~/.{kind}"), "runward")
+    import platformdirs  # noqa: PLC0415
+
+    return str(getattr(platformdirs, f"user_{kind}_dir")("runward"))
 
 
 def _cached(path: str, key: str) -> rules.RuleSet | None:
@@ -126,20 +132,23 @@ def _cached(path: str, key: str) -> rules.RuleSet | None:
             raw = json.loads(file.read())
         found = tuple(rules.Rule.from_json(item) for item in raw["rules"])
         problems = tuple(errors.Problem(what, where) for what, where in raw["problems"])
+        keys = tuple((text, at) for text, at in raw["keys"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
-    return rules.RuleSet(found, key, problems)
+    return rules.RuleSet(found, key, problems, keys)
 
 
 def _compiled(sources: Iterable[Source], key: str, path: str) -> rules.RuleSet:
     parsed = parse(sources)
+    keys = literals.keys(list(literals.distinct(rule.need for rule in parsed.rules)))
     raw: dict[str, Any] = {
         "rules": [rule.to_json() for rule in parsed.rules],
+        "keys": keys,
         "problems": [[problem.what, problem.where] for problem in parsed.problems],
     }
     keep(path, json.dumps(raw, separators=(",", ":")).encode())
     bare = tuple(replace(rule, match=(), no_match=()) for rule in parsed.rules)
-    return rules.RuleSet(bare, key, parsed.problems)
+    return rules.RuleSet(bare, key, parsed.problems, tuple(keys))
 
 
 def keep(path: str, data: bytes) -> None:

@@ -40,6 +40,15 @@ def fault(pattern: bytes) -> str | None:
     return "repeats a repetition: its time doubles with each byte; take one of the two away"
 
 
+Effort = tuple[int, bool]
+"""`gaps` of a pattern, and whether it is `literals.anchored`."""
+
+
+def effort(pattern: bytes) -> Effort:
+    """What it may take to look with a pattern. Parses it, which takes about as long as compiling it."""
+    return gaps(pattern), pattern[:1] in b"^(" and literals.anchored(pattern)
+
+
 def gaps(pattern: bytes) -> int:
     r"""Open gaps that must be filled, one after another: so often the length of a line is multiplied by itself.
 

@@ -7,6 +7,8 @@ or run on every line.
 
 import itertools
 import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,6 +218,41 @@ def required(pattern: str | bytes) -> Required | None:
     walk = _Walk(nocase=nocase, lo=0, hi=0).over(tree)
     usable = [c for c in walk.candidates if min(map(len, c.alternatives)) >= MIN_LENGTH]
     return _reduced(max(usable, key=lambda c: c.score), nocase=nocase) if usable else None
+
+
+KEY, SHARED = 6, 8
+"""Bytes of a key; so many literals share one."""
+Key = tuple[str, int]
+"""A part of a literal that is looked for in its stead, and where in the literal it begins."""
+
+
+def distinct(needs: Iterable[Required | None]) -> dict[tuple[bytes, bool], list[int]]:
+    """Every literal and whether its case is left open, in order, with the places of the needs that want it."""
+    found: dict[tuple[bytes, bool], list[int]] = {}
+    for place, need in enumerate(needs):
+        for text in need.as_bytes() if need else ():
+            found.setdefault((text, need.nocase if need else False), []).append(place)
+    return found
+
+
+def keys(words: Sequence[tuple[bytes, bool]]) -> list[Key]:
+    """A short part of each literal, in lower case: a quarter as many texts, which a native engine is ready for sooner.
+
+    A literal of up to `KEY` bytes is its own key, with its case. Takes 0.1 s for 2,000 literals: keep the result.
+    """
+    low = [text.lower() for text, _ in words]
+    parts = [[text[at : at + KEY] for at in range(len(text) - KEY + 1)] for text in low]
+    often = Counter(part for own in parts for part in set(own))
+    common = {part: _COMMON_LOW.count(part) for part in often}
+    shared: Counter[bytes] = Counter()
+    found: list[Key] = [(text.decode("utf-8", "surrogateescape"), 0) for text, _ in words]
+    for place in sorted(range(len(words)), key=lambda place: len(low[place])):
+        if len(low[place]) > KEY:
+            own = parts[place]
+            best = max(own, key=lambda p: (-common[p], 0 < shared[p] < SHARED, min(often[p], SHARED)))
+            shared[best] += 1
+            found[place] = (best.decode("utf-8", "surrogateescape"), own.index(best))
+    return found
 
 
 def anchored(pattern: bytes) -> bool:

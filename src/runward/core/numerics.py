@@ -1,7 +1,6 @@
 """Loss and gradient norm in the training's own reports: not a number, or a spike before an early stop."""
 
 import math
-import statistics
 
 from runward.core import candidates, casebook, context, failures, signals
 
@@ -48,6 +47,8 @@ def _spike(samples: list[casebook.Sample]) -> candidates.Candidate | None:
     norms = [(s, s.grad_norm) for s in samples if s.grad_norm is not None and math.isfinite(s.grad_norm)]
     if len(norms) < 5:
         return None
+    import statistics  # noqa: PLC0415 -- 8 ms that few logs need
+
     usual = statistics.median(norm for _, norm in norms[:-2])
     sample, last = max(norms[-2:], key=lambda pair: pair[1])
     if usual <= 0 or last < SPIKE * usual or last < 5:

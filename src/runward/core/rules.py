@@ -29,6 +29,7 @@ class Rule:
     """A Python regular expression over one line, searched as bytes (UTF-8)."""
     role: signals.Role
     need: literals.Required
+    effort: backtracking.Effort
     cause: failures.Cause | None = None
     scope: failures.Scope | None = None
     action: failures.Action | None = None
@@ -54,6 +55,7 @@ class Rule:
             "family": self.family,
             "pattern": self.pattern,
             "role": str(self.role),
+            "effort": list(self.effort),
             "need": [list(self.need.alternatives), self.need.nocase, self.need.lo, self.need.hi],
             "cause": self.cause and str(self.cause),
             "scope": self.scope and str(self.scope),
@@ -78,6 +80,7 @@ class Rule:
             raw["pattern"],
             signals.Role(raw["role"]),
             literals.Required(tuple(alternatives), nocase, lo, hi),
+            (raw["effort"][0], raw["effort"][1]),
             failures.Cause(raw["cause"]) if raw["cause"] else None,
             failures.Scope(raw["scope"]) if raw["scope"] else None,
             failures.Action(raw["action"]) if raw["action"] else None,
@@ -101,15 +104,13 @@ class RuleSet:
     """Changes with the content of the files."""
     problems: tuple[errors.Problem, ...] = field(default=())
     """Rules of the user that were refused, each with its name and the reason."""
+    keys: tuple[literals.Key, ...] = ()
+    """Of each of the rules' literals: see `literals.keys`."""
 
     @cached_property
     def by_name(self) -> Mapping[str, Rule]:
         """Rules by name."""
         return {rule.name: rule for rule in self.rules}
-
-    def of_roles(self, *roles: signals.Role) -> "RuleSet":
-        """Only rules with one of `roles`."""
-        return RuleSet(tuple(r for r in self.rules if r.role in roles), self.fingerprint, self.problems)
 
 
 class _Faults(Exception):
@@ -152,6 +153,7 @@ def _rule(raw: Mapping[str, Any], family: str) -> Rule:
         pattern=pattern,
         role=role,
         need=_need(pattern),
+        effort=backtracking.effort(pattern.encode()),
         cause=failures.Cause(cause) if cause else None,
         scope=failures.Scope(scope) if scope else None,
         action=failures.Action(action) if action else None,

@@ -29,7 +29,7 @@ class Finder:
 
     def __init__(self, compiled: patterns.Compiled) -> None:
         self._stops = compiled.engine.stops
-        self._needs, self._lengths = compiled.needs, compiled.lengths
+        self._rows, self._row, self._lengths = compiled.rows, compiled.row, compiled.lengths
         self._slow, self._regex = compiled.slow, compiled.regex
 
     def find(  # noqa: C901, PLR0912 -- the hot loop: a call less for each literal is a fifth of the time
@@ -40,12 +40,17 @@ class Finder:
         Of `own` only literals that begin in it count: the rest of the text is there to be seen around them.
         """
         start, end = bounds
-        needs, lengths = self._needs, self._lengths
+        rows, lengths = self._rows, self._lengths
         found: list[ports.Hit] = []
         first, last, line, after = 0, -1, b"", dict[int, int]()
         stops = self._stops(raw, start, end)
         text = bytes(raw) if stops else b""
         for stop, literal in stops:
+            row = rows[literal]
+            if row is None:
+                row = self._row(literal)
+            if not row:
+                continue
             at = start + stop - lengths[literal]
             if at > last:
                 first = text.rfind(b"\n", start, at) + 1 or start
@@ -57,10 +62,10 @@ class Finder:
             if own and not own[0] <= at < own[1]:
                 continue
             if not line:
-                self._long(_Long(text, first, last, base, after), at, literal, found)
+                self._long(_Long(text, first, last, base, after), at, row, found)
                 continue
             at -= first
-            for pattern, least, most, look in needs[literal]:
+            for pattern, least, most, look in row:
                 begin = after.get(pattern, 0) if after else 0
                 if at - least < begin:
                     continue
@@ -82,14 +87,14 @@ class Finder:
             self._every_line(raw, bounds, base, found)
         return found
 
-    def _long(self, line: "_Long", at: int, literal: int, found: list[ports.Hit]) -> None:
+    def _long(self, line: "_Long", at: int, row: list[patterns.Need], found: list[ports.Hit]) -> None:
         """As the inner part of `find`, within a window of the line."""
         first = max(line.start, at - BEFORE)
         shift = first - min(
             1, first - line.start
         )  # a byte of context shows `^` and `\\b` that no line begins here
         window = bytes(line.text[shift : min(at + AFTER, line.end)])
-        for pattern, least, most, look in self._needs[literal]:
+        for pattern, least, most, look in row:
             begin = max(line.after.get(pattern, 0), first)
             if at - least < begin:
                 continue

@@ -67,9 +67,12 @@ class Pyperscan:
         return found
 
 
+_NUMBERS = [b"\\x%02x" % byte for byte in range(256)]
+
+
 def _escaped(text: bytes) -> bytes:
     """Every byte by number: nothing in it can be syntax, and no NUL ends it early."""
-    return b"".join(b"\\x%02x" % byte for byte in text)
+    return b"".join([_NUMBERS[byte] for byte in text])
 
 
 class AhoCorasick:

@@ -1,13 +1,9 @@
 """Packed logs as text, in blocks: gzip, zlib, bzip2, xz, and Zstandard where something here can read it."""
 
-import bz2
-import lzma
 import os
-import select
-import shutil
-import subprocess
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Protocol
 
 from runward import ports
@@ -72,10 +68,17 @@ class _Zlib:
 _DECODERS: dict[str, Callable[[], _Decoder]] = {
     "gzip": lambda: _Zlib(31),
     "zlib": lambda: _Zlib(15),
-    "bzip2": bz2.BZ2Decompressor,
-    "xz": lambda: lzma.LZMADecompressor(memlimit=_WINDOW),
+    "bzip2": lambda: import_module("bz2").BZ2Decompressor(),
+    "xz": lambda: import_module("lzma").LZMADecompressor(memlimit=_WINDOW),
 }
-_FAULTS = (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError)
+"""A module is loaded with its first file: most logs are not packed."""
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """What damaged data raise."""
+    import lzma  # noqa: PLC0415 -- as above
+
+    return (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError)
 
 
 def unpacked(fd: int, kind: str, notes: list[str]) -> Iterator[ports.Chunk]:
@@ -89,7 +92,7 @@ def unpacked(fd: int, kind: str, notes: list[str]) -> Iterator[ports.Chunk]:
             if offset > LIMIT:
                 notes.append(f"only the first {offset} unpacked bytes were read")
                 return
-    except _FAULTS as fault:
+    except _faults() as fault:
         notes.append(f"the {kind} data are damaged or cut off after {offset} unpacked bytes: {fault}")
 
 
@@ -121,6 +124,8 @@ def _zstd(fd: int) -> Iterator[bytes]:
     try:
         import zstandard  # noqa: PLC0415 -- optional
     except ImportError:
+        import shutil  # noqa: PLC0415 -- as above
+
         program = shutil.which("zstd")
         if program is None:
             raise errors.UsageError(
@@ -142,6 +147,9 @@ def _zstd(fd: int) -> Iterator[bytes]:
 
 def _through(argv: list[str], fd: int) -> Iterator[bytes]:
     """Through a program, which is ended when it is silent for a minute or when nobody wants more."""
+    import select  # noqa: PLC0415 -- as above
+    import subprocess  # noqa: PLC0415 -- as above
+
     with subprocess.Popen(argv, stdin=fd, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             assert process.stdout is not None  # noqa: S101 -- for the type checker

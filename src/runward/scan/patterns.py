@@ -5,11 +5,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from runward.core import backtracking, errors, literals
-from runward.scan import careful, engines
+from runward.scan import careful, engines, keyed
 
+OFTEN = 4 << 20
+"""Bytes looked at with a reduced set after which an engine of its own is built for it."""
 Look = Callable[[bytes, int], re.Match[bytes] | None]
 Need = tuple[int, int, int | None, Look]
 """A pattern that a literal stands for: index; bytes between match start and literal, least and most; how to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was found out about patterns before, and kept: then nothing is parsed here."""
+
+    needs: Sequence[literals.Required | None]
+    """Of each pattern: its literals."""
+    efforts: Sequence[backtracking.Effort] = ()
+    """Of each pattern; none: found out when a pattern is first looked with."""
+    keys: Sequence[literals.Key] = ()
+    """Of each of `literals.distinct(needs)`; none: whole literals are looked for."""
 
 
 @dataclass(slots=True)
@@ -18,22 +32,31 @@ class Compiled:
 
     names: tuple[str, ...]
     sources: tuple[bytes, ...]
+    known: Known
     engine: engines.Engine
     engine_notes: tuple[str, ...]
     """Why no faster engine is used; empty for the fastest."""
-    slow: tuple[int, ...]
-    """Patterns without a literal: tried on every line."""
+    words: dict[engines.Literal, list[int]]
+    """Each literal, and the patterns that want it."""
     sparse: frozenset[int] = frozenset()
     """See `Options.sparse`."""
-    words: dict[engines.Literal, list[tuple[int, literals.Required]]] = field(default_factory=dict)
-    """Each literal, and the patterns that want it."""
-    lean: dict[tuple[frozenset[int], frozenset[int]], "Compiled"] = field(default_factory=dict)
+    lean: dict[tuple[frozenset[int], frozenset[int]], "Lean"] = field(default_factory=dict)
     """Reduced sets made so far: see `without`."""
+    slow: tuple[int, ...] = ()
+    """Patterns without a literal: tried on every line."""
     lengths: list[int] = field(default_factory=list)
     """Of each literal."""
-    needs: list[list[Need]] = field(default_factory=list)
-    """Of each literal: the patterns that it stands for. A regex is compiled when it is first looked with."""
+    rows: list[list[Need] | None] = field(default_factory=list)
+    """Of each literal: the patterns that it stands for; None until it is first met: see `row`."""
+    _wanting: list[list[int]] = field(default_factory=list)
     _regexes: dict[int, re.Pattern[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make room for what is found out about each literal."""
+        self.slow = tuple(place for place, need in enumerate(self.known.needs) if need is None)
+        self.lengths = [len(word.text) for word in self.words]
+        self.rows = [None] * len(self.words)
+        self._wanting = list(self.words.values())
 
     def regex(self, pattern: int) -> re.Pattern[bytes]:
         """The compiled regex of a pattern."""
@@ -42,29 +65,21 @@ class Compiled:
             found = self._regexes[pattern] = re.compile(self.sources[pattern], re.MULTILINE)
         return found
 
-    def __post_init__(self) -> None:
-        """Make a row of `needs` for each literal."""
-        for word, wanting in self.words.items():
-            self.lengths.append(len(word.text))
-            row: list[Need] = []
-            for pattern, need in wanting:
-                row.append((pattern, need.lo, need.hi, self._first_look(row, len(row), pattern)))
-            self.needs.append(row)
+    def row(self, literal: int) -> list[Need]:
+        """The patterns that a literal stands for. Only now are they compiled: start-up stays short."""
+        made = self.rows[literal] = [self._ready(pattern) for pattern in self._wanting[literal]]
+        return made
 
-    def _first_look(self, row: list[Need], place: int, pattern: int) -> Look:
-        """Compiles the regex, puts its own method in place of this one, and looks: start-up stays short."""
-
-        def look(line: bytes, at: int) -> re.Match[bytes] | None:
-            least, most = row[place][1:3]
-            source, regex = self.sources[pattern], self.regex(pattern)
-            fixed = least == most or (source[:1] in b"^(" and literals.anchored(source))
-            ready: Look = regex.match if fixed else regex.search
-            if backtracking.gaps(source) > fixed:  # a search is a gap by itself
-                ready = careful.Careful(regex, fixed=fixed).look
-            row[place] = (pattern, least, most, ready)
-            return ready(line, at)
-
-        return look
+    def _ready(self, pattern: int) -> Need:
+        need, regex = self.known.needs[pattern], self.regex(pattern)
+        assert need is not None  # noqa: S101 -- a literal wants it
+        efforts = self.known.efforts
+        gaps, anchored = efforts[pattern] if efforts else backtracking.effort(self.sources[pattern])
+        fixed = anchored or need.lo == need.hi
+        look: Look = regex.match if fixed else regex.search
+        if gaps > fixed:  # a search is a gap by itself
+            look = careful.Careful(regex, fixed=fixed).look
+        return pattern, need.lo, need.hi, look
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,46 +98,63 @@ def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
     patterns: Sequence[bytes | str],
     *,
     names: Sequence[str] = (),
-    needs: Sequence[literals.Required | None] | None = None,
+    known: Known | None = None,
     options: Options | None = None,
 ) -> Compiled:
     """Make `patterns` ready: Python regexes over one line, searched as bytes (UTF-8) with MULTILINE.
 
-    `needs` are their literals when the caller has them already (a cache); then nothing is parsed here.
     Raises UsageError that names each pattern which cannot be searched for, and why.
     """
     chosen = options or Options()
     labels = tuple(names) or tuple(f"pattern {place}" for place in range(1, len(patterns) + 1))
     sources = tuple(p.encode() if isinstance(p, str) else p for p in patterns)
-    if needs is None:
-        needs = _checked(sources, labels, chosen)
-    words: dict[engines.Literal, list[tuple[int, literals.Required]]] = {}
-    for place, need in enumerate(needs):
-        if need is not None:
-            for text in need.as_bytes():
-                words.setdefault(engines.Literal(text, need.nocase), []).append((place, need))
-    choice = engines.choose(list(words), chosen.engine)
-    slow = tuple(place for place, need in enumerate(needs) if need is None)
-    return Compiled(labels, sources, choice.engine, choice.notes, slow, chosen.sparse, words)
+    if known is None:
+        known = Known(_checked(sources, labels, chosen))
+    words = {engines.Literal(*word): want for word, want in literals.distinct(known.needs).items()}
+    wanted = list(words)
+    if len(known.keys) != len(wanted):
+        known = replace(known, keys=())
+    choice = engines.choose(keyed.parts(wanted, known.keys) if known.keys else wanted, chosen.engine)
+    engine = keyed.Keyed(choice.engine, wanted, known.keys) if known.keys else choice.engine
+    return Compiled(labels, sources, known, engine, choice.notes, words, chosen.sparse)
 
 
 def without(compiled: Compiled, patterns: frozenset[int], words: frozenset[int]) -> Compiled:
-    """The same, with the same indices, but for `patterns`, and for sparse patterns at these literals."""
-    loud = [
-        patterns | compiled.sparse if place in words else patterns for place in range(len(compiled.words))
-    ]
-    kept = {
-        word: [(pattern, need) for pattern, need in wanting if pattern not in left_out]
-        for (word, wanting), left_out in zip(compiled.words.items(), loud, strict=True)
+    """The same, with the same indices, but for `patterns`, and for sparse patterns at these literals.
+
+    It has the same engine still, so it costs next to nothing to make: see `rebuilt`.
+    """
+    quiet = patterns | compiled.sparse
+    left = {
+        word: [one for one in want if one not in (quiet if place in words else patterns)]
+        for place, (word, want) in enumerate(compiled.words.items())
     }
-    words_left = {word: wanting for word, wanting in kept.items() if wanting}
-    return replace(
-        compiled,
-        engine=engines.ENGINES[compiled.engine.name](list(words_left)),  # tried already, with more literals
-        words=words_left,
-        lengths=[],
-        needs=[],
-    )
+    return replace(compiled, words=left, lean={})
+
+
+@dataclass(slots=True)
+class Lean:
+    """A reduced set, and how much was looked at with it."""
+
+    compiled: Compiled
+    seen: int = 0
+
+    def for_more(self, size: int) -> Compiled:
+        """The set for `size` bytes more; has an engine of its own once that has paid."""
+        before, self.seen = self.seen, self.seen + size
+        if before <= OFTEN < self.seen:
+            self.compiled = rebuilt(self.compiled)
+        return self.compiled
+
+
+def rebuilt(compiled: Compiled) -> Compiled:
+    """The same with an engine that does not look for literals which nothing wants: worth it for megabytes."""
+    words = {word: wanting for word, wanting in compiled.words.items() if wanting}
+    keys = [key for key, want in zip(compiled.known.keys, compiled.words.values(), strict=False) if want]
+    wanted = list(words)
+    make = engines.ENGINES[compiled.engine.name]  # tried already, with more literals
+    engine = keyed.Keyed(make(keyed.parts(wanted, keys)), wanted, keys) if keys else make(wanted)
+    return replace(compiled, engine=engine, words=words, known=replace(compiled.known, keys=keys), lean={})
 
 
 def _checked(

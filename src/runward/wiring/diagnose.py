@@ -27,8 +27,8 @@ class Sources:
 
 
 _MAX_CONTEXT = 1 << 20
-_SMALL = 2 << 20
-"""A log below this is looked at line by line: making ready to leave lines out would take longer."""
+_SMALL = 128 << 10
+"""A log below this is looked at line by line."""
 Resolver = Callable[[str], Sources]
 _RESOLVERS: dict[str, str] = {
     "docker": "runward.wiring.docker:diagnosable",
@@ -49,7 +49,9 @@ def engine(extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None
     compiled = scan.compile(
         [rule.pattern for rule in loaded.rules],
         names=[rule.name for rule in loaded.rules],
-        needs=[rule.need for rule in loaded.rules],
+        known=scan.Known(
+            [rule.need for rule in loaded.rules], [rule.effort for rule in loaded.rules], loaded.keys
+        ),
         options=scan.Options(sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule))),
     )
     return app.Engine(loaded, lambda: scan.LineScanner(compiled))
