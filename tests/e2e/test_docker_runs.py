@@ -7,6 +7,7 @@ import pytest
 from backends.docker.conftest import engine, shared_engine  # noqa: F401 -- fixtures of the real engine
 from backends.docker.engine import IMAGE, RealEngine
 from e2e.conftest import Box
+from waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
@@ -95,3 +96,28 @@ def test_submit_runs_an_image_with_its_limits_and_its_environment(box: Box, engi
     assert box.status()["state"] == "succeeded"
     assert engine.docker("logs", found[0]).stdout == b"given\n"
     assert engine.inspect(found[0]).limits.memory == 64_000_000
+
+
+def test_health_of_a_container_reads_its_log_its_volume_and_its_end(box: Box, engine: RealEngine):  # noqa: F811
+    outside = box.root / "out"
+    (outside / "step_4").mkdir(parents=True)
+    header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+    (outside / "step_4" / "model.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + b"\0" * 8
+    )
+    script = "echo step 7/100 loss 0.5; echo NCCL INFO Using network IB; while [ ! -e /out/end ]; do sleep 0.1; done; exit 3"
+    container = engine.run("-v", f"{outside}:/out", command=["sh", "-c", script], wait=False)
+    argv = ("health", f"docker:{container}", "--checkpoints", "/out", "--json")
+    found: dict = {}
+
+    def printed() -> bool:
+        found.update(json.loads(box.cli(*argv, rc=None, env={"DOCKER_HOST": engine.address}).stdout))
+        return found["progress"]["step"] == 7
+
+    wait_until(printed, "the step is read")
+    assert (found["state"], found["network"]["transport"]) == ("running", "ib")
+    assert (found["checkpoints"]["newest"]["step"], found["issues"]) == (4, [])
+    (outside / "end").touch()
+    engine.docker("wait", container)
+    over = box.cli(*argv[:2], rc=1, env={"DOCKER_HOST": engine.address})
+    assert "issue: it is over" in over.stdout

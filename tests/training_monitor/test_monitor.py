@@ -1,6 +1,5 @@
 """The monitor's functions over a stand-in kubectl and a served Ray API: each old fault, and what is there instead."""
 
-import importlib.util
 import json
 import os
 import sys
@@ -10,25 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from fakes import ray_api
 from training_monitor import monitor_training
 from training_monitor.src import monitor
-
-HERE = Path(__file__).parent
-
-
-def _load(name: str):
-    spec = importlib.util.spec_from_file_location(f"training_monitor_{name}", HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-apis = _load("api")
 
 
 @pytest.fixture
 def api(cluster) -> Iterator:
-    one = apis.Api()
+    one = ray_api.Api()
     cluster.ray_at(one.url)
     yield one
     one.close()

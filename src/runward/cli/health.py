@@ -1,8 +1,14 @@
-"""`runward health TARGET`: one report about a Ray job or a pod."""
+"""`runward health TARGET`: one report about a training, wherever it is."""
 
 import json
+from typing import TYPE_CHECKING
 
 import click
+
+from runward.cli import printing
+
+if TYPE_CHECKING:
+    from runward.core import health as core
 
 
 @click.command()
@@ -10,14 +16,36 @@ import click
 @click.option(
     "--pod", "pods", multiple=True, metavar="NS/POD", help="Ask this pod for GPUs and NCCL; repeatable."
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def health(target: str, pods: tuple[str, ...], as_json: bool) -> int:
-    """Report on TARGET, ray:ID@URL or k8s:NAMESPACE/POD: state, step, network, resources, GPUs, issues by weight.
+@click.option("--checkpoints", metavar="DIR", help="Where it saves; with --pod as the pod sees it.")
+@click.option("--watch", is_flag=True, help="Look again and again until it is over.")
+@click.option("--every", default="10s", show_default=True, metavar="TIME", help="Between two looks.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON; with --watch one line a look.")
+def health(
+    target: str, pods: tuple[str, ...], checkpoints: str | None, watch: bool, every: str, as_json: bool
+) -> int:
+    """Report on TARGET: state, step, rate, network, resources, GPUs, checkpoints, and issues by weight.
 
-    Exit code 1 when there is an issue.
+    TARGET is ray:ID@URL, k8s:NAMESPACE/POD, slurm:JOBID, docker:NAME or the name of a run. Exit code 1 when
+    there is an issue.
     """
+    from runward.core import durations
     from runward.wiring import health as reports
+    from runward.wiring import health_looks
 
-    report = reports.report(target, pods)
-    click.echo(json.dumps(report, indent=2) if as_json else "\n".join(reports.lines(report)))
-    return 1 if report["issues"] else 0
+    asked = health_looks.Asked(pods, checkpoints)
+    if not watch:
+        seen = reports.look(target, asked)
+        click.echo(json.dumps(reports.to_json(seen), indent=2) if as_json else "\n".join(reports.lines(seen)))
+        return _code(seen)
+    for number, seen in enumerate(reports.watch(target, asked, durations.parse_duration(every))):
+        if as_json:
+            printing.as_line(reports.to_json(seen))
+        else:
+            click.echo(("\n" if number else "") + "\n".join(reports.lines(seen)))
+    return _code(seen)
+
+
+def _code(seen: "core.Health") -> int:
+    from runward.core import health as judging
+
+    return 1 if judging.issues(seen) else 0

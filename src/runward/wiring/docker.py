@@ -66,6 +66,28 @@ class Docker:
         """The post-mortem of one container."""
         return post_mortem.examine(seen, self._sources())
 
+    def pids(self, container: str) -> tuple[int, ...]:
+        """Processes of a running container, as the engine's host numbers them. Raises Unreachable."""
+        try:
+            found = self.engine.json(client.Request("GET", f"/containers/{container}/top"))
+        except client.EngineError:
+            return ()
+        titles = [str(word) for word in found.get("Titles") or ()]
+        at = titles.index("PID") if "PID" in titles else None
+        rows = found.get("Processes") or () if at is not None else ()
+        return tuple(int(row[at]) for row in rows if str(row[at]).isdecimal())
+
+    def on_host(self, container: str, path: str | None) -> str | None:
+        """Where a path of a container lies on this machine: through its mounts, else as it is. Raises Unreachable."""
+        if path is None:
+            return None
+        found = self.engine.json(client.Request("GET", f"/containers/{container}/json"))
+        for mount in found.get("Mounts") or ():
+            inside, outside = str(mount.get("Destination")), str(mount.get("Source"))
+            if path == inside or path.startswith(inside.rstrip("/") + "/"):
+                return outside + path[len(inside.rstrip("/")) :]
+        return path
+
     def close(self) -> None:
         """Give the connection back."""
         self.engine.close()

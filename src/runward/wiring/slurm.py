@@ -66,6 +66,11 @@ def diagnosable(job_id: str) -> diagnose.Sources:
     )
 
 
+def nodes_of(nodes: str) -> list[str]:
+    """The nodes of a list as Slurm writes it. Raises ContactLost."""
+    return ask().hostnames(nodes)
+
+
 def show(job_id: str) -> dict[str, str]:
     """All that `scontrol show job` has of a job, by its words. Raises NotFound, Unreachable."""
     asking = ask()

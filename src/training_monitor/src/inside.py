@@ -1,20 +1,14 @@
 """Questions to a head pod by `kubectl exec`: Ray's REST API, asked from inside, and files there. No shell."""
 
 import json
-import os
-import shlex
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from runward import ports
-from runward.checkpoint_readers import bundle
 from runward.core import checkpoints
-from runward.probes import checkpoints as probe
-from runward.runners import local
 from runward.runners import pod as pods
+from runward.wiring import pod_looks
 
 _ASK = """
 import json, os, sys, urllib.error, urllib.request
@@ -37,23 +31,6 @@ except OSError as error:
     status, text = 0, str(error)
 json.dump({"status": status, "text": text}, sys.stdout)
 """
-_NCCL = """
-import glob, json, os, sys
-base = os.environ.get("RAY_TMPDIR", "/tmp") + "/ray/session_latest/logs/"
-found = {}
-paths = [path for name in ("worker*.out", "worker*.err", "job-driver-*.log") for path in sorted(glob.glob(base + name))]
-for path in paths[:512]:
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(8 << 20)
-    except OSError:
-        continue
-    lines = [line for line in data.splitlines() if b"NET/" in line or b"Using network " in line]
-    if lines:
-        found[os.path.basename(path)] = [line.decode("utf-8", "replace")[:400] for line in lines[:200]]
-json.dump(found, sys.stdout)
-"""
 _AGE = """
 import glob, os, sys, time
 base = os.environ.get("RAY_TMPDIR", "/tmp") + "/ray/session_latest/logs/"
@@ -61,16 +38,6 @@ paths = glob.glob(base + "job-driver-" + glob.escape(sys.argv[1]) + ".log")
 ages = [time.time() - os.stat(path).st_mtime for path in paths]
 print(min(ages) if ages else "")
 """
-_SCAN = """
-import json, os, sys, tempfile
-with tempfile.NamedTemporaryFile(suffix=".pyz") as file:
-    file.write(sys.stdin.buffer.read())
-    file.flush()
-    sys.path.insert(0, file.name)
-    from runward.checkpoint_readers import scanner
-    json.dump(scanner.scan(sys.argv[1]), sys.stdout)
-"""
-_OUT = 64 << 20
 
 
 class Unreachable(Exception):
@@ -103,29 +70,20 @@ class Head:
     @property
     def runner(self) -> pods.Pod:
         """The way in; KUBECTL in the environment names another command."""
-        return pods.Pod(
-            local.Local(),
-            self.pod,
-            self.namespace,
-            kubectl=tuple(shlex.split(os.environ.get("KUBECTL", "kubectl"))),
-        )
+        return pod_looks.open_pod(self.pod, self.namespace)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline_s: float = 60.0) -> ports.Completed:
         """A command in the pod. Raises Unreachable."""
         try:
-            return self.runner.run(ports.Call(tuple(argv), stdin, deadline_s, _OUT))
+            return self.runner.run(ports.Call(tuple(argv), stdin, deadline_s, pod_looks.OUT))
         except ports.ContactLost as lost:
             raise Unreachable(str(lost)) from lost
 
     def _python(self, script: str, *argv: str, stdin: bytes = b"", deadline_s: float = 60.0) -> str:
-        done = self.run(("python3", "-c", script, *argv), stdin=stdin, deadline_s=deadline_s)
-        if done.timed_out:
-            raise Unreachable(f"{self.pod}: no answer within {deadline_s:.0f} s")
-        if not done.ok:
-            raise Unreachable(
-                f"{self.pod}: {done.stderr.decode('utf-8', 'replace').strip()[-300:] or done.code}"
-            )
-        return done.text
+        try:
+            return pod_looks.python(self.runner, script, *argv, stdin=stdin, deadline_s=deadline_s)
+        except ports.ContactLost as lost:
+            raise Unreachable(str(lost)) from lost
 
     def ask(self, method: str, path: str, body: object = None, deadline_s: float = 60.0) -> Answer:
         """One question to Ray's API. Raises Unreachable when nobody answered."""
@@ -158,8 +116,10 @@ class Head:
 
     def nccl_lines(self) -> dict[str, list[str]]:
         """Lines of NCCL about its network, by log. Raises Unreachable."""
-        found = json.loads(self._python(_NCCL, deadline_s=30.0) or "{}")
-        return {str(name): [str(line) for line in lines] for name, lines in found.items()}
+        try:
+            return pod_looks.nccl_lines(self.runner)
+        except ports.ContactLost as lost:
+            raise Unreachable(str(lost)) from lost
 
     def silent_s(self, job_id: str) -> float | None:
         """Seconds since the driver last wrote; None when its log lies on another node. Raises Unreachable."""
@@ -168,23 +128,13 @@ class Head:
 
     def checkpoints(self, directory: str) -> checkpoints.Listing:
         """A directory as the readers see it there; nothing is installed in the image. Raises Unreachable."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "readers.pyz")
-            bundle.write(path)
-            with open(path, "rb") as file:
-                text = self._python(_SCAN, directory, stdin=file.read(), deadline_s=120.0)
         try:
-            return probe.from_report(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
-            raise Unreachable(f"{self.pod}: {directory}: no listing, but {text[:200]!r}") from error
+            return pod_looks.checkpoints_in(self.runner, directory)
+        except ports.ContactLost as lost:
+            raise Unreachable(str(lost)) from lost
 
 
 def _path(job_id: str) -> str:
     from urllib.parse import quote
 
     return quote(job_id, safe="")
-
-
-def now() -> float:
-    """Monotonic seconds."""
-    return time.monotonic()

@@ -5,7 +5,7 @@ import re
 
 from runward import ports
 from runward.app import diagnose, following
-from runward.core import progress
+from runward.core import progress, spoken_rates
 from runward.wiring import clock
 from runward.wiring import diagnose as wired
 
@@ -16,14 +16,6 @@ _STEP = re.compile(
 _NO_STEP = re.compile(
     r"(?i)(?:total|max|num|warmup|save|logging|eval)[_ ]?(?:train(?:ing)?[_ ]?)?(?:steps?|iterations?)"
 )
-_NUMBER = r"(?P<n>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
-_RATES = (
-    re.compile(rf"(?i)throughput\s*[=:]\s*{_NUMBER}(?!\s*(?:samples|tokens))"),
-    re.compile(rf"(?i){_NUMBER}\s*steps?/s(?:ec)?\b"),
-    re.compile(rf"(?i)\bspeed\s*[=:]?\s*{_NUMBER}(?!\s*(?:samples|tokens))"),
-    re.compile(rf"(?i){_NUMBER}\s*it/s\b"),
-)
-_SECONDS = re.compile(rf"(?i){_NUMBER}\s*s/it\b")
 
 
 class _Text:
@@ -76,10 +68,4 @@ def _plain(text: str) -> int | None:
 
 def rate(text: str) -> float | None:
     """Steps a second as the newest line that says it; samples and tokens are no steps."""
-    for line in reversed(text.splitlines()):
-        for pattern in _RATES:
-            if found := pattern.search(line):
-                return float(found["n"])
-        if (found := _SECONDS.search(line)) and float(found["n"]) > 0:
-            return 1.0 / float(found["n"])
-    return None
+    return spoken_rates.newest(text)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import runward
 import waiting
 from backends.slurm import cluster as clusters
 from runward import ports
@@ -27,6 +28,7 @@ class World:
         self.cluster, self.folder = cluster, folder
         self.env = {
             **cluster.env,
+            "PYTHONPATH": str(Path(runward.__file__).parents[1]),
             "RUNWARD_STATE_DIR": str(folder / "state"),
             "RUNWARD_TICKS__SLURM": "1s",
             "RUNWARD_WATCH__MISSING_AFTER": "5s",
@@ -300,3 +302,33 @@ log_signals:
     state: {{class_name: CrashState}}
     metadata: {{error_type: oom}}
 """
+
+
+def test_health_asks_every_node_of_a_job_for_its_gpus_beside_it(world: World):
+    smi = world.folder / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(
+        f"#!{sys.executable}\nimport sys\nfields = sys.argv[1].partition('=')[2].split(',')\n"
+        "known = {'index': '0', 'uuid': 'GPU-1', 'name': 'H100', 'utilization.gpu': '93'}\n"
+        "print(', '.join(known.get(field, '[N/A]') for field in fields))\n"
+    )
+    smi.chmod(0o755)
+    world.env["PATH"] = f"{smi.parent}:{world.env['PATH']}"
+    script = world.script("echo step 5/100 loss 0.5; echo NCCL INFO Using network IB; sleep 600")
+    done = subprocess.run(
+        ["sbatch", "--parsable", "--nodes=2", "--ntasks-per-node=1", str(script)],
+        env=world.env, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    job_id = done.stdout.strip()
+    found: dict[str, Any] = {}
+
+    def printed() -> bool:
+        done = world.runward("health", f"slurm:{job_id}", "--json")
+        found.update(json.loads(done.stdout or "{}"))
+        return bool(found) and found["progress"]["step"] == 5
+
+    waiting.wait_until(printed, "the job runs and prints")
+    subprocess.run(["scancel", job_id], env=world.env, check=True, timeout=60)
+    assert [one["util_pct"] for one in found["gpus"]] == [93.0, 93.0], found["unknown"]
+    assert len({one["where"] for one in found["gpus"]}) == 2
+    assert (found["network"]["transport"], found["issues"]) == ("ib", [])

@@ -60,7 +60,11 @@ class Dashboard:
         """The answer's body. Raises Refused, ContactLost."""
         return self._ask(request).decode("utf-8", "replace")
 
-    def _ask(self, request: Request) -> bytes:
+    def beginning(self, request: Request, limit: int) -> bytes:
+        """The answer's first `limit` bytes; the rest is not read. Raises Refused, ContactLost."""
+        return self._ask(request, limit)
+
+    def _ask(self, request: Request, cut: int | None = None) -> bytes:
         body = None if request.body is None else json.dumps(request.body).encode()
         headers = {"Accept": "application/json", **self.headers}
         if body is not None:
@@ -68,7 +72,7 @@ class Dashboard:
         with self._open(request.deadline_s) as (connection, base):
             connection.request(request.method, base + _target(request), body, headers)
             response = connection.getresponse()
-            data = _bounded(response, time.monotonic() + request.deadline_s)
+            data = _bounded(response, time.monotonic() + request.deadline_s, cut)
         if response.status >= 400:
             self._refuse(response.status, data)
         return data
@@ -175,10 +179,12 @@ def _target(request: Request) -> str:
     return f"{request.path}?{query}" if query else request.path
 
 
-def _bounded(response: http.client.HTTPResponse, end: float) -> bytes:
+def _bounded(response: http.client.HTTPResponse, end: float, cut: int | None = None) -> bytes:
     kept = bytearray()
     while data := response.read1(1 << 16):
         kept += data
+        if cut is not None and len(kept) >= cut:
+            return bytes(kept[:cut])
         if len(kept) > _LIMIT:
             raise OSError(f"the answer is longer than {_LIMIT >> 20} MiB")
         if time.monotonic() > end:

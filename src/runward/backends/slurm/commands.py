@@ -96,6 +96,10 @@ class Commands:
         shown = self._ask([self._names.scontrol, "show", "job", "-o", job_id])
         return records.scontrol_fields(shown.splitlines()[0]) if shown.strip() else {}
 
+    def hostnames(self, nodes: str) -> list[str]:
+        """The nodes of a list such as `n[1-3]`. Raises ContactLost."""
+        return self._ask(("scontrol", "show", "hostnames", nodes)).split() if nodes else []
+
     def submit(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> str:
         """Run `sbatch --parsable ARGV`; returns the job's id. Raises Refused, ContactLost."""
         call = ports.Call(
