@@ -44,7 +44,56 @@ def test_a_peer_that_goes_away_after_the_last_step_is_no_failure_of_a_run_that_e
     assert [guess["cause"] for guess in bench_diagnose.predictions(cases, ".")] == ["none", "network"]
 
 
+def _read(frame: str) -> str:
+    return f'Traceback (most recent call last):\n  File "a.py", line 1, in main\n    go()\n{frame}EOFError: Ran out of input\n'
+
+
+@pytest.mark.parametrize(
+    ("announced", "cause"),
+    [
+        ("", "data_error"),
+        ("loading checkpoint 'runs/last.pth'\n", "checkpoint_corrupt"),
+        ("successfully loaded checkpoint from runs/last.pth\n", "data_error"),
+    ],
+)
+def test_a_checkpoint_that_is_just_being_loaded_is_what_ends_too_early(announced, cause):
+    case = {"id": "eof", "context": {"exit_code": 1}, "log": announced + _read("")}
+    assert [guess["cause"] for guess in bench_diagnose.predictions([case], ".")] == [cause]
+
+
+@pytest.mark.parametrize(
+    ("frame", "cause", "action"),
+    [
+        (
+            '  File "a.py", line 9, in load_checkpoint\n    s = torch.load(path)\n',
+            "checkpoint_corrupt",
+            "resume_previous",
+        ),
+        (
+            '  File "a.py", line 9, in fit\n    s = torch.load(resume_path)\n',
+            "checkpoint_corrupt",
+            "resume_previous",
+        ),
+        ('  File "d.py", line 9, in __getitem__\n    s = torch.load(f)\n', "data_error", "hold"),
+        ('  File "d.py", line 9, in fit\n    s = pickle.load(f)\n', "data_error", "hold"),
+    ],
+)
+def test_whether_a_file_that_ends_too_early_is_a_checkpoint_or_data_the_frames_tell(frame, cause, action):
+    guess = next(
+        iter(
+            bench_diagnose.predictions([{"id": "eof", "context": {"exit_code": 1}, "log": _read(frame)}], ".")
+        )
+    )
+    assert (guess["cause"], guess["action"]) == (cause, action)
+
+
 _TASK = "/job:jax_worker/replica:0/task:37"
+_LATE = "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: init::0. Some timed out task names:\n"
+_WAITED = "".join(
+    f"[rank{rank}]:[E101 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=812, OpType=ALLREDUCE, NumelIn=16, NumelOut=16, Timeout(ms)=600000) ran for 600051 ms\n"
+    for rank in (0, 1, 2, 3, 5, 6, 7)
+)
 _RAISED = "Traceback (most recent call last):\n  File 'a.py', line 1, in f\nValueError: odd\n"
 
 
@@ -53,6 +102,11 @@ _RAISED = "Traceback (most recent call last):\n  File 'a.py', line 1, in f\nValu
     [
         (f"-- Process 2 terminated with the following error:\n{_RAISED}", 2),
         (f"coordination_service.cc:954] UNAVAILABLE: Task {_TASK} heartbeat timeout.\n", 37),
+        (f"{_LATE}{_TASK}\n", 37),
+        (f"{_LATE}{_TASK}\n/job:jax_worker/replica:0/task:3\n", None),
+        (_WAITED, 4),
+        ("srun: error: n1: task 5: Out Of Memory\n", 5),
+        ("srun: error: n1: tasks 5-7: Out Of Memory\n", None),
     ],
 )
 def test_a_rank_that_only_others_name_is_named(log, rank):

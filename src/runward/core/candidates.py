@@ -82,6 +82,8 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         traceback = by_place.get((entry.signal.file, entry.signal.offset))
         if traceback and traceback.ignored:
             continue
+        if candidate.rule in _DAMAGED:
+            candidate = _by_reader(candidate, (traceback and traceback.reading) or _announced(book, entry))
         if traceback and traceback.quoted:
             candidate = replace(candidate, weight=min(candidate.weight, 28))
         found.append(replace(candidate, traceback=traceback))
@@ -117,6 +119,35 @@ def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
     if "exitcode" in signal.fields or "signum" in signal.fields:
         return _status(base, signal)
     return base
+
+
+_DAMAGED = ("data_words", "python_data", "python_pickle", "checkpoint_truncated")
+"""Rules of files that end too early or do not decode: whether of data or a checkpoint, the frames tell."""
+
+
+_DONE = re.compile("loaded|restored|resumed|continuing", re.IGNORECASE)
+
+
+def _announced(book: casebook.Casebook, entry: casebook.Entry) -> str:
+    """`checkpoint` where the last thing that was announced before `entry` is that one is being loaded."""
+    before = [e for e in book.entries(signals.Role.RESUME, signals.Role.PHASE) if e.order < entry.order]
+    if not before or before[-1].signal.role is not signals.Role.RESUME:
+        return ""
+    last = before[-1]
+    gone_on = any(last.order < one.order < entry.order for one in book.advances)
+    return "" if gone_on or _DONE.search(last.signal.text) else "checkpoint"
+
+
+def _by_reader(candidate: Candidate, reading: str) -> Candidate:
+    if not reading:
+        return candidate
+    cause, thing = (
+        (_C.DATA_ERROR, "its data") if reading == "data" else (_C.CHECKPOINT_CORRUPT, "a checkpoint")
+    )
+    if candidate.cause is cause:
+        return candidate
+    summary = f"{{rank}} cannot read {thing}: cut short or damaged"
+    return replace(candidate, cause=cause, action=None, summary=summary)
 
 
 def _device(base: Candidate, signal: signals.Signal) -> Candidate | None:

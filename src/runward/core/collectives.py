@@ -23,6 +23,8 @@ class Suspects:
 
 _TEARDOWN = 8
 """Up to this weight a line only says that a rank was ended by its launcher."""
+_ENOUGH = 3
+"""From so many complaining ranks on, one that lies between them and is never heard of exists."""
 _RANKS = re.compile(r"\d{1,6}")
 
 
@@ -34,12 +36,18 @@ def suspects(
 
 
 def _named(book: casebook.Casebook) -> Suspects | None:
-    """`Ranks 4, 5 failed to pass monitoredBarrier`, `missing ranks: [3]`."""
+    """`Ranks 4, 5 failed to pass monitoredBarrier`, `missing ranks: [3]`, or a list of one a line."""
+    listed: list[casebook.Entry] = []
     for entry in reversed(book.with_field("missing")):
-        ranks = tuple(int(text) for text in _RANKS.findall(entry.signal.fields["missing"])[:1024])
-        if ranks:
-            return Suspects(ranks, "the others' message names it", proven=False, entries=(entry,))
-    return None
+        last = listed[-1] if listed else entry
+        if entry.signal.rule != last.signal.rule or last.order - entry.order > 1:
+            break
+        listed.append(entry)
+    texts = [text for entry in listed for text in _RANKS.findall(entry.signal.fields["missing"])]
+    ranks = tuple(sorted({int(text) for text in texts[:1024]}))
+    if not ranks:
+        return None
+    return Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
 
 
 def _counters(book: casebook.Casebook) -> Suspects | None:
@@ -88,6 +96,8 @@ def _silent(
     known = set(book.ranks)
     if ctx.world_size and ctx.world_size <= 65536:
         known |= set(range(ctx.world_size))
+    if len(complaining) >= _ENOUGH:
+        known |= set(range(min(complaining), max(complaining)))
     silent = sorted(known - complaining)
     if not complaining or not silent or len(silent) > max(1, len(known) // 4):
         return None

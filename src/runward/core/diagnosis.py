@@ -169,7 +169,8 @@ def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
         return chosen.rank
     if chosen.entry and chosen.entry.signal.local_rank is not None and len(book.nodes) <= 1:
         return chosen.entry.signal.local_rank
-    same = {c.rank for c in finding.found if c.cause is chosen.cause and c.rank is not None}
+    speaking = evidences.related(chosen.cause)
+    same = {c.rank for c in finding.found if c.cause in speaking and c.rank is not None}
     if len(same) == 1:
         return same.pop()
     seen = evidences.launcher_rank(finding.found)

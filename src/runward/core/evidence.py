@@ -16,6 +16,11 @@ _RELATED = {
 """Causes whose lines speak for another one."""
 
 
+def related(cause: failures.Cause) -> tuple[failures.Cause, ...]:
+    """The causes whose lines speak for `cause`."""
+    return _RELATED.get(cause, (cause,))
+
+
 def of_signal(signal: signals.Signal, source: str = "log") -> failures.Evidence:
     """A recognised line as evidence, secrets masked."""
     at = signal.at if signal.at is not None and signal.at > 1e8 else None
@@ -53,7 +58,7 @@ def supporting(
     lines = [of_signal(entry.signal) for entry in suspects.entries] if suspects else []
     if chosen.entry is not None or chosen.cause not in (_C.NONE, _C.UNKNOWN):
         lines.append(of_candidate(chosen))
-    same = [c for c in found if c.cause in _RELATED.get(chosen.cause, (chosen.cause,)) and c is not chosen]
+    same = [c for c in found if c.cause in related(chosen.cause) and c is not chosen]
     same.sort(key=lambda c: (c.rank == chosen.rank, c.weight), reverse=True)
     lines += [of_candidate(c) for c in _few_of_each_rule(same)[:_KEEP]]
     lines += [of_candidate(c) for c in found if c.source != "log" and c.cause is chosen.cause][:2]

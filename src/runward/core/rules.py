@@ -17,6 +17,7 @@ _KEYS = frozenset(
     | {"no_match", "phase", "edge", "body", "live", "terminal"}
 )
 _FIELD = re.compile(r"\{([^{}]*)\}")
+_FIELDS = re.compile(r"(?:\{[^{}]*\})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +220,11 @@ def _advice(item: object, groups: frozenset[str]) -> failures.Advice:
 
 
 def fill(template: str, fields: Mapping[str, str]) -> str:
-    """`template` with its fields; a field that is not known becomes `?`. Never evaluates anything.
+    """`template` with its fields; of fields side by side those that are known, `?` for none. Evaluates nothing.
 
-    >>> fill("{rank} tried {tried}", {"tried": "2 GiB"})
+    >>> fill("{rank} tried {tried}{old}", {"tried": "2 GiB"})
     '? tried 2 GiB'
     """
-    return _FIELD.sub(lambda found: fields.get(found[1]) or "?", template)
+    return _FIELDS.sub(
+        lambda found: "".join(fields.get(name) or "" for name in _FIELD.findall(found[0])) or "?", template
+    )

@@ -33,6 +33,8 @@ _STATE_WEIGHT = {
     _C.CONTAINER_ERROR: 64,
 }
 """Lower where the text of the event says more than its word."""
+_VAGUE = ("EVICTED", "UNEXPECTEDADMISSION")
+"""States whose reason stands in their message."""
 
 
 def gather(ctx: context.Context) -> list[candidates.Candidate]:
@@ -76,10 +78,10 @@ def _state(ctx: context.Context) -> list[candidates.Candidate]:
     if word is None or word.cause in (None, _C.NONE):
         return []
     weight = _STATE_WEIGHT.get(word.cause, candidates.PROOF)
-    if ctx.state.startswith("EVICTED"):
-        weight = 70
+    vague = ctx.state.upper().startswith(_VAGUE)
+    weight = 70 if vague else weight
     made = _made(word.cause, word.action, weight, f"{word.text} ({ctx.state})", "scheduler")
-    return [replace(made, ends=made.ends and not ctx.state.startswith("EVICTED"))]
+    return [replace(made, ends=made.ends and not vague)]
 
 
 def _status(status: job.ExitStatus, source: str) -> candidates.Candidate | None:

@@ -19,6 +19,13 @@ _OPENERS = re.compile(
     r"[\w\s.:]{0,40}$"
 )
 """What may stand before a traceback on its line without making it a quotation."""
+_READING = re.compile(
+    r"(?P<data>__getitem__|data_?sets?\b|data_?loader|_worker_loop|load_dataset|collate)"
+    r"|(?P<checkpoint>(?:load|restore|resume|read)\w*(?:_|from_)(?:checkpoint|ckpt|state|states|weights|optimizer)"
+    r"|\b(?:resume|restore)(?:_from\w*)?\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b)",
+    re.IGNORECASE,
+)
+"""Words of a frame that tell what it reads; the innermost frame that has any decides."""
 _FOREIGN = re.compile(r"\d+%\||it/s\b|s/it\b")
 
 
@@ -44,6 +51,8 @@ class Traceback:
     """Printed inside another message (a caught and logged exception, or a sample of text)."""
     ignored: bool = False
     """`Exception ignored in`: clean-up noise of the interpreter."""
+    reading: str = ""
+    """`checkpoint` or `data`: what its frames were reading, where they say so."""
     text: str = ""
 
 
@@ -58,6 +67,7 @@ class _Open:
     quoted: bool
     ignored: bool
     frames: list[tuple[str, str, str]] = field(default_factory=list)
+    reading: str = ""
     lines: int = 0
 
 
@@ -120,11 +130,15 @@ class Grouper:
         if frame and (front.indent > group.indent or body.startswith("File ")):
             group.frames.append((frame["path"], frame["line"], frame["where"] or ""))
             del group.frames[:-64]
+            name = frame["path"].rpartition("/")[2]
+            group.reading = _reading(f"{name} {frame['where']}") or group.reading
         elif body and front.indent <= group.indent and not _FOREIGN.search(body):
             found = _EXCEPTION.match(body)
             if found and (front.at is None or "." in found["name"] or found["name"][:1].isupper()):
                 self._open.remove(group)
                 return self._finish(group, found, place)
+        elif body and group.frames:
+            group.reading = _reading(body) or group.reading
         if group.lines > MAX_LINES:
             self._open.remove(group)
         return None
@@ -143,8 +157,14 @@ class Grouper:
             start=group.start,
             quoted=group.quoted,
             ignored=group.ignored,
+            reading=group.reading,
             text=place.text[: signals.TEXT_LIMIT],
         )
+
+
+def _reading(words: str) -> str:
+    found = _READING.search(words[:400])
+    return (found.lastgroup or "") if found else ""
 
 
 def _innermost(frames: list[tuple[str, str, str]]) -> str:
