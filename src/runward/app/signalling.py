@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runward import ports
-from runward.core import events, log_signals, mode_policies, mode_reports, observations, run
+from runward.core import events, log_signals, mode_policies, mode_reports, observations, run, whole_lines
 
 _CHUNK = 1 << 20
 _A_TICK = 16 << 20
@@ -43,8 +43,7 @@ class _Attempt:
     handle: str
     n: int
     job: str
-    logs: dict[str, tuple[ports.LogStream, bytearray]] = field(default_factory=dict)
-    at: dict[str, int] = field(default_factory=dict)
+    logs: dict[str, tuple[ports.LogStream, whole_lines.WholeLines]] = field(default_factory=dict)
     proven: list[log_signals.Match] = field(default_factory=list)
 
 
@@ -95,33 +94,20 @@ class Signalling:
         got = 0
         try:
             for stream in self._means.streams(one.handle):
-                one.logs.setdefault(stream.name, (stream, bytearray()))
-            for name, (stream, rest) in one.logs.items():
+                one.logs.setdefault(stream.name, (stream, whole_lines.WholeLines()))
+            for name, (stream, lines) in one.logs.items():
                 while got < _A_TICK and (chunks := stream.read_new(_CHUNK)):
                     for chunk in chunks:
-                        self._feed(one, name, rest, chunk)
+                        self._feed(one, name, lines, chunk)
                         got += len(chunk.data)
         except ports.ContactLost:
             return 0
         return got
 
-    def _feed(self, one: _Attempt, name: str, rest: bytearray, chunk: ports.Chunk) -> None:
-        if chunk.restarted:
-            rest.clear()
-            one.at[name] = 0
-        rest += chunk.data
-        end = rest.rfind(b"\n") + 1
-        begin = one.at.get(name, 0)
-        at = begin
-        for line in bytes(rest[:end]).splitlines(keepends=True):
-            for found in self._matcher.line(line.decode("utf-8", "replace").rstrip("\r\n")):
+    def _feed(self, one: _Attempt, name: str, lines: whole_lines.WholeLines, chunk: ports.Chunk) -> None:
+        for at, line in lines.feed(chunk.data, restarted=chunk.restarted):
+            for found in self._matcher.line(line):
                 self._came(one, name, at, found)
-            at += len(line)
-        one.at[name] = begin + end
-        del rest[:end]
-        if len(rest) > _CHUNK:
-            one.at[name] += len(rest)
-            rest.clear()
 
     def _came(self, one: _Attempt, name: str, at: int, found: log_signals.Match) -> None:
         if found.signal.state is not None and len(one.proven) < _KEPT_MATCHES:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from runward.config import autoexp_compose, autoexp_shapes, documents, mode_shapes, shapes
+from runward.config import autoexp_compose, autoexp_shapes, documents, hydra_source, mode_shapes, shapes
 from runward.core import errors, log_signals, mode_policies
 
 presets = autoexp_compose.presets
@@ -45,6 +45,22 @@ def compose(
     problems.raise_any()
     rest = {key: value for key, value in _plain(config).items() if key not in autoexp_compose.SECTIONS}
     return Experiment(result[0], result[1], rest, document)
+
+
+def of_plain(sections: Mapping[str, Any], name: str) -> Experiment:
+    """The experiment of sections that are composed already, as plain lists and mappings. Raises UsageError."""
+    problems = shapes.Problems()
+    text = yaml.safe_dump({key: value for key, value in sections.items() if value}, sort_keys=False)
+    value = hydra_source.key_lists(documents.parse(text, name), "", problems)
+    data = {word: _without_nothing(item) for word, item in value.data.items()}
+    document = documents.Value(data, value.mark)
+    monitor, policies = _experiment(name, document, problems)
+    problems.raise_any()
+    return Experiment(monitor, policies, {}, document)
+
+
+def _without_nothing(value: documents.Value) -> documents.Value:
+    return value if isinstance(value.data, dict) else documents.Value({}, value.mark)
 
 
 def monitoring(name_or_path: str, overrides: Sequence[str] = ()) -> log_signals.Monitor:
