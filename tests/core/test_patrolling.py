@@ -1,7 +1,5 @@
 """Every cell of the patrol's decision table, and that not knowing is none of the others."""
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +22,7 @@ FINE = far_facts.Facts(
     folders=(far_facts.Folder("/r/ckpt", newest_at=NOW - 60, names=("step_20",)),), markers={"/r/DONE": False},
     results=(far_facts.Result("/r/res", True, 1),), counts={"/r/data": 10},
 )  # fmt: skip
-GONE = dataclasses.replace(FINE, processes=0)
+GONE = FINE._replace(processes=0)
 SEEN = patrolling.Remembered(NOW - 1800, "a", 0, (7, 50), "Epoch 2/9", NOW - 1800, "x")
 Cell = patrolling.Cell
 
@@ -34,11 +32,11 @@ def look(facts, before=SEEN, wanted=WANTED):
 
 
 def but(facts=FINE, **changes):
-    return dataclasses.replace(facts, **changes)
+    return facts._replace(**changes)
 
 
 def log(**changes):
-    return (dataclasses.replace(LOG, **changes),)
+    return (LOG._replace(**changes),)
 
 
 TABLE = [
@@ -115,7 +113,7 @@ def test_a_failed_run_is_told_of_once_and_a_held_one_until_somebody_answers():
 
 def test_safe_remedies_are_named_and_others_are_not():
     assert look(GONE).remedy.act is patrolling.Act.RESUME
-    assert look(GONE, wanted=dataclasses.replace(WANTED, resume=None)).remedy.act is None
+    assert look(GONE, wanted=WANTED._replace(resume=None)).remedy.act is None
     assert look(but(counts={"/r/data": 1})).remedy.act is patrolling.Act.TRANSFER
     assert look(but(logs=log(crash_at=60, crash="Killed"))).remedy.act is None
 

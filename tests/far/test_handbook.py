@@ -1,4 +1,4 @@
-"""The handbook of a run that has ended."""
+"""Handbooks of runs and chains: printed, and lying beside what they describe."""
 
 import os
 import subprocess
@@ -9,23 +9,44 @@ import pytest
 pytestmark = pytest.mark.e2e
 
 
-def test_a_handbook_names_state_and_next_commands(tmp_path):
+@pytest.fixture
+def runward(tmp_path):
     env = {**os.environ, "RUNWARD_STATE_DIR": str(tmp_path / "state")}
 
-    def runward(*argv):
-        return subprocess.run(
-            [sys.executable, "-m", "runward", *argv],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
+    def call(*argv, code=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "runward", *argv], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120,
             check=False,
-        )
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return done.stdout
 
-    assert runward("run", "--name", "demo", "--", "true").returncode == 0
-    for words in (["demo"], ["--all"]):
-        done = runward("handbook", *words)
-        assert "# demo: succeeded" in done.stdout, done.stderr
-        assert "runward status demo" in done.stdout
-    assert runward("handbook").returncode == 2
-    assert runward("handbook", "none").returncode == 3
+    return call
+
+
+def test_a_handbook_says_state_command_and_reasons_hides_secrets_and_lies_beside_the_run(runward, tmp_path):
+    command = ["sh", "-c", "exit 3", "it's", "--api-key", "hf_abcdefghijklmnopqrstuvwx"]
+    runward("run", "--name", "demo", "--policy", "conservative", "--", *command, code=3)
+    page = runward("handbook", "demo")
+    assert page.startswith("# demo: ")
+    assert "    runward status demo\n" in page
+    assert "attempt 1: " in page
+    assert "decided: " in page
+    assert "sh -c 'exit 3' 'it'\"'\"'s' --api-key ***" in page
+    assert "hf_abc" not in page
+    assert "## Not to be done" in page
+    assert (tmp_path / "state/runs/demo/handbook.md").read_text().strip() == page.strip()
+    assert page.strip() in runward("handbook", "--all")
+    runward("handbook", code=2)
+    runward("handbook", "none", code=3)
+
+
+def test_a_chain_leaves_a_page_that_says_how_to_go_on(runward, tmp_path):
+    words = ("chain", "--foreground", "--min-free", "1", "--min-free-inodes", "1")
+    runward(*words, "--stage", "one=true", "--stage", "two=sh -c 'exit 4'", "--stage", "three=true", code=4)
+    page = (tmp_path / "chain.log.handbook.md").read_text()
+    assert "- one: done: `true`" in page
+    assert "- two: exit 4: " in page
+    assert "- three: waits: " in page
+    assert f"cd {tmp_path} && runward chain --min-free 1 --min-free-inodes 1 --stage one=true --stage" in page
+    assert page in runward("handbook", "--all")

@@ -36,11 +36,13 @@ class Plan:
     """Paths whose space is checked, beside the folder."""
 
 
+Show = Callable[[Plan, dict[str, str]], None]
+"""Called with the plan and a word for each stage whenever one changed."""
 Tell = Callable[[str, str, str], None]
 """Called with an event word, a title and a text after each stage and at the end."""
 
 
-def run(plan: Plan, tell: Tell) -> int:
+def run(plan: Plan, tell: Tell, show: Show = lambda _plan, _words: None) -> int:
     """Run what is not done yet; 0 when all is done, the stage's exit code, 124 for a limit, 3 for the gate.
 
     Raises Unreachable while another chain holds the same log.
@@ -54,8 +56,13 @@ def run(plan: Plan, tell: Tell) -> int:
         if todo:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(plan.marker)
+        words = {stage.name: "waits" if stage in todo else "done" for stage in plan.stages}
         for stage in todo:
+            words[stage.name] = "runs"
+            show(plan, words)
             code = _stage(plan, stage, log, tell)
+            words[stage.name] = "done" if code == 0 else f"exit {code}"
+            show(plan, words)
             if code != 0:
                 return code
         os.close(os.open(plan.marker, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))

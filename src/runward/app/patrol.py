@@ -1,7 +1,7 @@
 """One bounded tick over some boxes: one round trip each, at most so many at once, judged as the answers come."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runward import ports
 from runward.core import far_facts, patrolling
@@ -10,8 +10,7 @@ _DEADLINE_S = 45.0
 _ANSWER = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(NamedTuple):
     """A box, what is expected of it, and what was remembered."""
 
     runner: ports.Runner

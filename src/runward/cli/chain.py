@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from runward.cli import printing
-from runward.cli.run import DURATION, SIZE
+from runward.cli.amounts import DURATION, SIZE
 
 
 @click.command()
@@ -35,13 +35,14 @@ def chain(**options: Any) -> int:
 
     plan, notify = _plan(options)
     chaining.check(plan, notify)
+    words = [word for word in sys.argv[sys.argv.index("chain") + 1 :] if word != "--foreground"]
     if options["foreground"]:
-        return chaining.run(plan, notify)
+        return chaining.run(plan, notify, words)
     why = app.short_of_space(plan)
     if why is not None:
         print(f"runward: DISK_GATE_ABORT: {why}", file=sys.stderr)
         return app.GATE
-    pid = chaining.detach(sys.argv[sys.argv.index("chain") + 1 :], plan.log)
+    pid = chaining.detach(words, plan.log)
     printing.data(f"chain runs as {pid}, detached; log {plan.log}, marker {plan.marker}")
     return 0
 

@@ -2,7 +2,7 @@
 
 import click
 
-from runward.cli.run import DURATION
+from runward.cli.amounts import DURATION
 
 
 @click.command()

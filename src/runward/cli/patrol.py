@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runward.cli import printing
-from runward.cli.run import DURATION
+from runward.cli.amounts import DURATION
 
 if TYPE_CHECKING:
     from runward.core import inventory

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from runward.cli.run import DURATION, SIGNAL
+from runward.cli.amounts import DURATION, SIGNAL
 from runward.core import errors
 
 

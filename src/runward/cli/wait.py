@@ -7,7 +7,7 @@ from typing import NoReturn
 import click
 
 from runward.cli import printing
-from runward.cli.run import DURATION
+from runward.cli.amounts import DURATION
 
 
 @click.command()

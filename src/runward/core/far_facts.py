@@ -3,17 +3,19 @@
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 BEGIN = "== runward probe 1 begins =="
 END = "== runward probe 1 ends =="
 _DF = re.compile(r"(\d+)\s+(\d+)\s+(-?\d+)\s+(\d+)%")
 _GPU = re.compile(r"\s*(\d+)\s*,\s*([^,]*),\s*([^,]*),\s*([^,]*),\s*([^,]*)")
 _NO_LIMIT = 1 << 60
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(NamedTuple):
     """What to look at, beside the box itself."""
 
     match: str | None = "train"
@@ -49,8 +51,7 @@ class Questions:
         return (line + probe).encode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class LogFacts:
+class LogFacts(NamedTuple):
     """The tail (1 MiB) of a log."""
 
     path: str
@@ -78,8 +79,7 @@ class LogFacts:
         return self.crash_at > max(self.step_at, self.done_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(NamedTuple):
     """Space of a mount in use, percent."""
 
     path: str
@@ -89,8 +89,7 @@ class Disk:
     inodes_pct: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """A checkpoint directory, by name and time only."""
 
     path: str
@@ -121,8 +120,7 @@ class Gpu:
     total_mib: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """One look. None: not known, `whys` says why where the box did."""
 
     complete: bool
@@ -146,13 +144,15 @@ class Facts:
     disks: tuple[Disk, ...] = ()
     logs: tuple[LogFacts, ...] = ()
     folders: tuple[Folder, ...] = ()
-    markers: Mapping[str, bool | None] = field(default_factory=dict)
+    markers: Mapping[str, bool | None] = _NOTHING
     results: tuple[Result, ...] = ()
-    counts: Mapping[str, int | None] = field(default_factory=dict)
-    exists: Mapping[str, bool | None] = field(default_factory=dict)
+    counts: Mapping[str, int | None] = _NOTHING
+    exists: Mapping[str, bool | None] = _NOTHING
     runs: str | None = None
     """`runward ps --json` of the box."""
-    whys: Mapping[str, str] = field(default_factory=dict)
+    handbooks: Mapping[str, str] = _NOTHING
+    """Name of a run or chain there -> its page."""
+    whys: Mapping[str, str] = _NOTHING
 
 
 class _Answer:
@@ -234,8 +234,19 @@ def parse(text: str, asked: Questions) -> Facts:
         counts={path: answer.whole(f"count.{place}") for place, path in places.get("count", ())},
         exists={path: answer.flag(f"exists.{place}") for place, path in places.get("exists", ())},
         runs=answer.one("runs"),
+        handbooks=_pages(answer.all("handbook")),
         whys={key.removesuffix(".why"): values[-1] for key, values in answer.values.items() if key.endswith(".why")},
     )  # fmt: skip
+
+
+def _pages(rows: Sequence[str]) -> dict[str, str]:
+    """Rows `name TAB line`, in order, as pages; at most 20, each bounded by the probe."""
+    pages: dict[str, list[str]] = {}
+    for row in rows:
+        name, found, line = row.partition("\t")
+        if found and name and (name in pages or len(pages) < 20):
+            pages.setdefault(name, []).append(line)
+    return {name: "\n".join(lines) + "\n" for name, lines in pages.items()}
 
 
 def _gpus(rows: Sequence[str]) -> tuple[Gpu, ...]:

@@ -6,7 +6,8 @@ Not knowing is a cell of its own: it never reads as healthy, and never as dead.
 import enum
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from runward.core import durations, far_facts
 
@@ -40,8 +41,7 @@ class Act(enum.StrEnum):
     UNSCHEDULE = "unschedule"
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(NamedTuple):
     """What should be true of a box, as its owner said."""
 
     box: str
@@ -50,7 +50,7 @@ class Expected:
     """Name of the tmux session that is the run."""
     total: int | None = None
     """Results when all is done."""
-    sources: Mapping[str, int | None] = field(default_factory=dict)
+    sources: Mapping[str, int | None] = MappingProxyType({})
     """Far directory -> files of its local source (None: could not be counted)."""
     disk_pct_max: int = 95
     mem_pct_max: int = 90
@@ -62,8 +62,7 @@ class Expected:
     """The command that goes on from the newest checkpoint, as its owner wrote it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(NamedTuple):
     """Of the look before."""
 
     at: float = 0.0
@@ -79,16 +78,14 @@ class Remembered:
     """Failed runs that were told of already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(NamedTuple):
     """The fixed answer to a cell."""
 
     words: str
     act: Act | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What a tick says of one box."""
 
     box: str
@@ -186,8 +183,7 @@ def remember(facts: far_facts.Facts, before: Remembered, now: float) -> Remember
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OwnRun:
+class OwnRun(NamedTuple):
     """One of Runward's own runs on a box."""
 
     name: str
@@ -216,8 +212,7 @@ def unwatched(facts: far_facts.Facts) -> tuple[str, ...]:
     return tuple(own.name for own in runs(facts) if own.state in _LIVE and not own.watched)
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(NamedTuple):
     facts: far_facts.Facts
     expected: Expected
     before: Remembered

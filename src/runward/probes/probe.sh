@@ -209,6 +209,17 @@ runs() {
   printf 'runs=%s\n' "$(printf '%s' "$rows" | tr -d '\n' | head -c 60000)"
 }
 
+# The newest pages of runs and chains of the Runward here: kept by the caller for the day this box does not answer.
+handbooks() {
+  top=${RUNWARD_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/runward}
+  [ -d "$top" ] || return 0
+  ls -1t -- "$top"/runs/*/handbook.md "$top"/handbooks/chains/*.md 2>/dev/null | head -n 5 | while IFS= read -r page; do
+    case $page in */handbook.md) name=${page%/handbook.md} ;; *) name=chain-${page##*/}; name=${name%.md} ;; esac
+    head -c 16384 -- "$page" | tr -d '\000\r' | RW_N=${name##*/} awk '
+      { printf "handbook=%s\t%s\n", ENVIRON["RW_N"], substr($0, 1, 1000) }' 2>/dev/null
+  done
+}
+
 main() {
   printf '== runward probe 1 begins ==\n'
   box
@@ -221,7 +232,7 @@ main() {
       sessions=*) sessions ;;
       gpus=*) gpus ;;
       memory=*) memory ;;
-      runs=*) runs ;;
+      runs=*) runs; handbooks ;;
       mount=*) disk "$i" "$value" ;;
       log=*) log "$i" "$value" ;;
       ckpt=*) checkpoints "$i" "$value" ;;

@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 import shlex
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -238,6 +237,8 @@ def _is_local(done: ports.Completed) -> bool:
 
 
 def _free_port() -> int:
+    import socket  # noqa: PLC0415 -- for forwarded ports only; commands, the common case, do without
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -245,6 +246,8 @@ def _free_port() -> int:
 
 
 def _until_open(port: int, process: subprocess.Popen[bytes], seconds: float, name: str) -> None:
+    import socket  # noqa: PLC0415 -- see above
+
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:

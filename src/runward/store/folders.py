@@ -8,6 +8,7 @@ from typing import Any
 
 OPTIONS = "options.json"
 STATUS = "status.json"
+HANDBOOK = "handbook.md"
 WATCHER_LOCK = "watcher.lock"
 WATCHER_LOG = "watcher.log"
 _LIMIT = 16 << 20
@@ -15,13 +16,16 @@ _LIMIT = 16 << 20
 
 def write(folder: str, name: str, body: Mapping[str, Any]) -> None:
     """Put a JSON file in place. Raises OSError."""
-    path = os.path.join(folder, name)
+    write_text(os.path.join(folder, name), json.dumps(body, separators=(",", ":")) + "\n")
+
+
+def write_text(path: str, text: str) -> None:
+    """Put a text file in place. Raises OSError."""
     scratch = f"{path}.{os.getpid()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         with os.fdopen(os.open(scratch, flags, 0o600), "w", encoding="utf-8") as file:
-            json.dump(body, file, separators=(",", ":"))
-            file.write("\n")
+            file.write(text)
         os.replace(scratch, path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -1,6 +1,7 @@
 """`runward chain`: detached from terminal and connection, with a notice after each stage."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -8,11 +9,12 @@ from collections.abc import Sequence
 from runward import ports
 from runward.app import chain
 from runward.core import redact
-from runward.wiring import notifying
+from runward.ui import handbook
+from runward.wiring import handbooks, notifying
 
 
-def run(plan: chain.Plan, targets: Sequence[str]) -> int:
-    """Run the chain in this process; its exit code."""
+def run(plan: chain.Plan, targets: Sequence[str], words: Sequence[str]) -> int:
+    """Run the chain in this process; its exit code. `words` are those of its command line."""
     notifiers = notifying.notifiers(targets)
 
     def tell(event: str, title: str, text: str) -> None:
@@ -28,7 +30,13 @@ def run(plan: chain.Plan, targets: Sequence[str]) -> int:
                     flush=True,
                 )
 
-    return chain.run(plan, tell)
+    again = f"cd {shlex.quote(os.getcwd())} && runward chain {shlex.join(words)}"
+
+    def show(plan: chain.Plan, state: dict[str, str]) -> None:
+        rows = [handbook.Stage(stage.name, stage.argv, state[stage.name]) for stage in plan.stages]
+        handbooks.keep_chain(plan.log, handbook.chain_page(rows, plan.log, plan.marker, again))
+
+    return chain.run(plan, tell, show)
 
 
 def check(plan: chain.Plan, targets: Sequence[str]) -> None:

@@ -109,7 +109,9 @@ def folder(kind: str) -> str:
 
 def safe_name(text: str) -> str:
     """`text` as one file name."""
+    plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in text)[:80].lstrip(".")
+    if plain == text:
+        return plain
     import hashlib
 
-    plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in text)[:80].lstrip(".")
-    return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return f"{plain}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"

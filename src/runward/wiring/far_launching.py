@@ -1,5 +1,6 @@
 """`runward run --on ssh:HOST/`: hand the run to the Runward over there; run, watcher and journal live there."""
 
+import contextlib
 import re
 import sys
 from collections.abc import Sequence
@@ -20,7 +21,20 @@ def launch(place: str, words: list[str]) -> int:
     done = there(match[1], ("run", *(() if "--detach" in own else ("--detach",)), *words))
     sys.stdout.write(done.text)
     sys.stderr.write(done.stderr.decode("utf-8", "replace"))
+    if done.ok:
+        _keep_handbook(match[1], own)
     return done.code if done.code is not None else 125
+
+
+def _keep_handbook(host: str, own: list[str]) -> None:
+    """A copy here of the new run's page, for the day when the box does not answer."""
+    named = [word.removeprefix("--name=") for word in own if word.startswith("--name=")]
+    named += [own[i + 1] for i, word in enumerate(own[:-1]) if word == "--name"]
+    if named:
+        from runward.wiring import handbooks
+
+        with contextlib.suppress(errors.RunwardError, OSError):
+            handbooks.there(host, named[-1])
 
 
 def there(host: str, words: Sequence[str]) -> ports.Completed:

@@ -1,18 +1,17 @@
 """`runward patrol`: boxes and expectations to visits, what is remembered between ticks, and the safe remedies."""
 
-import dataclasses
 import json
 import os
 import shlex
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from runward import ports
 from runward.app import patrol
 from runward.core import errors, far_facts, inventory, patrolling, stages
+from runward.store import folders
 from runward.wiring import far
 
 _RESUME = """
@@ -31,8 +30,7 @@ echo "started as $!"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(NamedTuple):
     """What the command line says beside the inventory."""
 
     match: str | None = "train"
@@ -95,6 +93,10 @@ def tick(todo: Sequence[patrol.Visit], at_once: int) -> Iterator[tuple[patrol.Vi
     """Judge every box, remember what the next tick needs, yield as the answers come."""
     for visit, report, kept in patrol.tick(todo, far.probe(), time.time, at_once):
         _save(report.box, kept)
+        if report.facts is not None and report.facts.handbooks:
+            from runward.wiring import handbooks
+
+            handbooks.keep_copies(report.box, report.facts.handbooks, time.time())
         yield visit, report
 
 
@@ -106,7 +108,7 @@ def _load(box: str) -> patrolling.Remembered:
     try:
         with open(_file(box), encoding="utf-8") as file:
             body = json.loads(file.read(1 << 16))
-        names = {f.name for f in dataclasses.fields(patrolling.Remembered)}
+        names = patrolling.Remembered._fields
         kept: dict[str, Any] = {
             key: tuple(v) if isinstance(v, list) else v for key, v in body.items() if key in names
         }
@@ -116,17 +118,7 @@ def _load(box: str) -> patrolling.Remembered:
 
 
 def _save(box: str, kept: patrolling.Remembered) -> None:
-    write_text(_file(box), json.dumps(dataclasses.asdict(kept)))
-
-
-def write_text(path: str, text: str) -> None:
-    """Put a file in place at once."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(
-        os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as file:
-        file.write(text)
-    os.replace(temporary, path)
+    folders.write_text(_file(box), json.dumps(kept._asdict()))
 
 
 def act(visit: patrol.Visit, report: patrolling.Report, box: inventory.Box, wishes: Wishes) -> str | None:

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from runward.core import errors
-from runward.wiring import far, patrolling
+from runward.store import folders
+from runward.wiring import far
 
 _MARK = "# runward-patrol "
 
@@ -37,7 +38,7 @@ def install(kind: str, name: str, argv: Sequence[str]) -> str:
             _need("systemctl")
             for path, text in _units(name, words):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                patrolling.write_text(path, text)
+                folders.write_text(path, text)
             _run("systemctl", "--user", "daemon-reload")
             _run("systemctl", "--user", "enable", "--now", f"{_unit(name)}.timer")
         case _:

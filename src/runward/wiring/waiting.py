@@ -13,6 +13,7 @@ from typing import Any
 
 from runward import ports
 from runward.core import errors
+from runward.store import folders
 from runward.wiring import far
 
 MET, ENDED, LATER = "met", "ended", "later"
@@ -195,9 +196,7 @@ def registered(target: str, condition: str, *, replace: bool) -> Iterator[None]:
         "until": condition,
         "at": time.time(),
     }
-    from runward.wiring import patrolling
-
-    patrolling.write_text(path, json.dumps(body))
+    folders.write_text(path, json.dumps(body))
     try:
         yield
     finally:

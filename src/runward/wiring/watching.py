@@ -43,8 +43,8 @@ from runward.core import (
 )
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
-from runward.ui import view
-from runward.wiring import clock, leases, memory, places, processes, run_gpus
+from runward.ui import handbook, view
+from runward.wiring import clock, handbooks, leases, memory, places, processes, run_gpus
 from runward.wiring import diagnose as reading
 from runward.wiring.place import Place
 
@@ -322,17 +322,20 @@ def _first_line(path: str | None) -> str | None:
 
 
 class _Page:
-    """Keeps `status.json` of the run true, for readers on other hosts and for the day the database is damaged."""
+    """Keeps `status.json` and `handbook.md` of the run true: for readers elsewhere, and for a day without database."""
 
     def __init__(self, asked: options.RunOptions, parts: Shared) -> None:
         self._folder = places.run_dir(asked.name)
         self._parts = parts
+        self._about = handbooks.about(asked.name, asked)
 
     def __call__(self, state: run.RunState, _: Sequence[events.Event]) -> None:
         now = self._parts.clock.wall()
         body = view.status(state, view.Look(now, {}, None))
         try:
             folders.write(self._folder, folders.STATUS, {**body, "written_at": now})
+            text = handbook.page(body, self._about)
+            folders.write_text(os.path.join(self._folder, folders.HANDBOOK), text)
         except OSError:
             return  # a convenience; the journal has it
 
