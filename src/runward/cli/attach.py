@@ -19,6 +19,11 @@ from runward.cli.amounts import DURATION
     "--act", is_flag=True, help="Hand it over: stalls end it and the policy restarts it; else only watch."
 )
 @click.option("--resume-arg", metavar="TEMPLATE", help="With --act: added to the command on a restart.")
+@click.option(
+    "--restart-by",
+    type=click.Choice(["submit", "requeue"]),
+    help="With --act, Slurm: a new job, or the same one queued again under its id.  [default: submit]",
+)
 @click.option("--policy", metavar="NAME|FILE", help="When to restart, when to stop.  [default: default]")
 @click.option(
     "--stall-after", type=DURATION, help="With --act: end it when it shows no progress for this long."

@@ -28,6 +28,11 @@ from runward.core import errors
     help="Added to the script's arguments on a restart: '--load {path}'. Fields: path, step, dir.",
 )
 @click.option("--resume-by", type=click.Choice(["arg", "env", "self"]), help="How the trainer learns it.")
+@click.option(
+    "--restart-by",
+    type=click.Choice(["submit", "requeue"]),
+    help="Slurm: a new job, or the same one queued again under its id.  [default: submit]",
+)
 @click.option("--resume", is_flag=True, help="Let attempt 1 resume from the newest complete checkpoint too.")
 @click.option("--policy", metavar="NAME|FILE", help="When to restart, when to stop.  [default: default]")
 @click.option(

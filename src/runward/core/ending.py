@@ -26,7 +26,8 @@ def after_end(
     last = state.last
     if last is None or last.live or last.decision is not None or state.ended is not None:
         return binding.NOTHING
-    over = _over(state, last, now)
+    follows = gone.facts.get("follows")
+    over = _asked_for(last, now) or _over(state, last, now, chained=bool(follows))
     if over is not None:
         return (over,), ()
     if state.paused:
@@ -36,21 +37,48 @@ def after_end(
     if last.left:
         why = "not everything of the attempt is gone: " + "; ".join(last.left)
         return _held(last, why, "unkillable", now), ()
+    if follows:
+        return (_chained(last, str(follows), now),), ()
     return _decide(state, gone, now, bound)
 
 
-def _over(state: run.RunState, last: run.Attempt, now: binding.Now) -> events.RunEnded | None:
-    """Ends that leave nothing to decide: asked for, at the run's own limit, well, or early by the program's will."""
-    code, ending, verdict = final_code(last), last.ending, run.verdict_of(last)
+def _chained(last: run.Attempt, follows: str, now: binding.Now) -> events.Decided:
+    """The user's own chain goes on by itself: its next job is the next attempt, and nothing is started beside it."""
+    return events.Decided(
+        at=now.wall,
+        attempt=last.n,
+        action=str(Action.RESTART),
+        reason=f"job {follows} was already waiting for this one: the chain goes on with it",
+        rule="chain",
+        counted=False,
+    )
+
+
+def _asked_for(last: run.Attempt, now: binding.Now) -> events.RunEnded | None:
+    """Ends that were asked for, or at the run's own limit."""
+    code, ending = final_code(last), last.ending
     if ending is not None and ending.why == "stop":
         return events.RunEnded(at=now.wall, state="stopped", code=code, why=f"stopped by {ending.by}")
     if ending is not None and ending.why == "max_runtime":
         return events.RunEnded(at=now.wall, state="failed", code=124, why=ending.detail)
+    return None
+
+
+def _over(
+    state: run.RunState, last: run.Attempt, now: binding.Now, *, chained: bool
+) -> events.RunEnded | None:
+    """Ends that leave nothing to decide: well, or early by the program's will."""
+    code, verdict = final_code(last), run.verdict_of(last)
+    if chained and not _reached(last):
+        return None
     if verdict is not None and verdict.cause is Cause.NONE:
         return events.RunEnded(at=now.wall, state="succeeded", code=code or 0)
+    limited = verdict is not None and verdict.cause is Cause.TIME_LIMIT
+    if code == 0 and limited and _reached(last):
+        return events.RunEnded(at=now.wall, state="succeeded", code=0)
     if code == 0 and verdict is not None and _reached(last) and verdict.cause is Cause.NUMERICAL_INSTABILITY:
         return events.RunEnded(at=now.wall, state="succeeded", code=0, why=f"but {verdict.summary}")
-    if code == 0 and not state.observe_only:
+    if code == 0 and not limited and not state.observe_only:
         return events.RunEnded(at=now.wall, state="failed", code=1, why=verdict.summary if verdict else "")
     return None
 

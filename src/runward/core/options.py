@@ -29,6 +29,8 @@ class RunOptions:
     resume_arg: str | None = None
     resume_by: str | None = None
     """`arg`: the command line says it; `env`: RUNWARD_RESUME_PATH says it; `self`: the trainer looks for itself."""
+    restart_by: str | None = None
+    """`requeue`: a scheduler's job is queued again under its own id; None or `submit`: a new job goes on."""
     resume: bool = False
     """Whether attempt 1 resumes too."""
     progress_regex: str | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from runward.config import policy_files, setting_files
 from runward.core import errors, events, ids, options
 from runward.store import folders, sqlite
-from runward.wiring import attached, detaching, launching, places, preparing, processes, saying
+from runward.wiring import attached, detaching, launching, places, preparing, processes, restart_ways, saying
 from runward.wiring import watching as assembly
 
 _SCHEMES = ("local", "file", "docker", "slurm", "ray", "k8s", "ssh", "pod")
@@ -54,6 +54,7 @@ def _options(
     target: str, scheme: str, rest: str, given: Mapping[str, Any]
 ) -> tuple[options.RunOptions, str, dict[str, str] | None]:
     """The run's options, the handle of its first attempt, and its environment where a restart is possible."""
+    resume_by = restart_ways.checked(scheme, given)
     cwd, handle, log = os.getcwd(), f"given:{rest}", given["log"]
     argv: tuple[str, ...] = ()
     env: dict[str, str] | None = None
@@ -86,6 +87,8 @@ def _options(
         observe_only=not given["act"],
         checkpoints=os.path.abspath(given["checkpoints"]) if given["checkpoints"] else None,
         resume_arg=given["resume_arg"],
+        resume_by=resume_by,
+        restart_by=given["restart_by"],
         progress_regex=given["progress_regex"],
         log=os.path.abspath(log) if log is not None else None,
         until_idle_s=given["until_idle"],

@@ -3,7 +3,7 @@
 import os
 from typing import NoReturn
 
-from runward.backends.slurm import backend, commands, records, words
+from runward.backends.slurm import backend, commands, records, statuses, words
 from runward.core import context, errors, settings
 from runward.runners import local
 from runward.scan import tailer
@@ -60,7 +60,7 @@ def diagnosable(job_id: str) -> diagnose.Sources:
             exit=words.exit_of(record.word, record.exit) if state.final else context.Context().exit,
             running=not state.final,
             state=record.word if state.final and record.word not in ("FAILED", "COMPLETED") else "",
-            witnesses=backend.witnesses(record) if state.final else (),
+            witnesses=statuses.witnesses(record) if state.final else (),
             node=record.nodes or None,
         ),
     )

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from runward.backends.slurm import backend, one_run, records
+from runward.backends.slurm import backend, limits, one_run, records
 from runward.core import (
     effects,
     errors,
@@ -30,16 +30,25 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
     del acts
     cluster = slurm.cluster(asked.settings)
     first = asked.target.removeprefix("slurm:") or None
-    of = one_run.Of(asked.name, first, asked.observe_only, asked.log)
+    of = one_run.Of(
+        asked.name, first, asked.observe_only, asked.log, asked.restart_by == "requeue", _warned(asked)
+    )
     one = one_run.OneRun(cluster, of)
     return Place(
         backend=one,
         describe=lambda handle: observations.Launched(_shown(handle), handle),
         spec_maker=spec_maker,
         circumstance=lambda handle, status, found: circumstance(asked, cluster.record(handle), status, found),
-        facts=lambda _found: {"can_elsewhere": True},
+        facts=lambda _found: {"can_elsewhere": True, "follows": one.follows()},
         tick_s=asked.settings.ticks.slurm_s,
     )
+
+
+def _warned(asked: options.RunOptions) -> limits.Warned | None:
+    """The early signal that the run's jobs get, by their options or their script."""
+    given = folders.read(places.run_dir(asked.name), OPTIONS) or {}
+    script = os.path.join(asked.cwd, asked.argv[0]) if asked.argv else None
+    return limits.warned(list(given.get("sbatch", ())), script)
 
 
 def _shown(handle: str) -> str:

@@ -11,7 +11,7 @@ from runward import ports
 from runward.config import policy_files, setting_files
 from runward.core import checkpoints, errors, events, options
 from runward.store import folders, sqlite
-from runward.wiring import clock, detaching, launching, places, preparing, processes
+from runward.wiring import clock, detaching, launching, places, preparing, processes, restart_ways
 from runward.wiring import watching as assembly
 
 _ON = {
@@ -70,7 +70,8 @@ def _options(
         monitoring=_monitoring(cwd, given["monitoring"]),
         checkpoints=preparing.absolute(cwd, given["checkpoints"]),
         resume_arg=given["resume_arg"],
-        resume_by=given["resume_by"],
+        resume_by=restart_ways.checked(given["place"], given),
+        restart_by=given["restart_by"],
         resume=given["resume"],
         progress_regex=given["progress_regex"],
         log=given["log"],

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import waiting
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sacct")
+PROGRAMS = (
+    *("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db"),
+    *("sbatch", "squeue", "scancel", "scontrol", "sacct"),
+)
 
 _CONF = """\
 ClusterName=runward
@@ -20,7 +23,7 @@ SlurmctldPort={port}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={dir}/munge.socket
+AuthInfo=socket={dir}/munge.socket,cred_expire=10
 StateSaveLocation={dir}/state
 SlurmdSpoolDir={dir}/spool.%n
 SlurmctldPidFile={dir}/slurmctld.pid
@@ -28,9 +31,13 @@ SlurmdPidFile={dir}/slurmd.%n.pid
 SlurmctldLogFile={dir}/slurmctld.log
 SlurmdLogFile={dir}/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill,NoShared
 TaskPlugin=task/none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=100000
 PreemptType=preempt/partition_prio
@@ -47,9 +54,37 @@ ReturnToService=2
 MpiDefault=none
 MailProg=/bin/true
 SlurmdParameters=config_overrides
-NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=4 RealMemory=2000
+NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=4 RealMemory=8000
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 OverSubscribe=NO
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 OverSubscribe=NO
+"""
+_ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePort={accounting}
+AccountingStoragePass={dir}/munge.socket
+"""
+_DBD = """\
+AuthType=auth/munge
+AuthInfo=socket={dir}/munge.socket
+DbdHost=localhost
+DbdPort={accounting}
+SlurmUser=root
+LogFile={dir}/slurmdbd.log
+PidFile={dir}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={database}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm
+"""
+_DATABASE = """\
+CREATE DATABASE IF NOT EXISTS slurm;
+CREATE USER IF NOT EXISTS 'slurm'@'127.0.0.1' IDENTIFIED BY 'slurm';
+CREATE USER IF NOT EXISTS 'slurm'@'localhost' IDENTIFIED BY 'slurm';
+GRANT ALL ON slurm.* TO 'slurm'@'127.0.0.1';
+GRANT ALL ON slurm.* TO 'slurm'@'localhost';
 """
 
 
@@ -63,7 +98,7 @@ def missing() -> list[str]:
 class Cluster:
     """Daemons of ours, by their own processes."""
 
-    def __init__(self, folder: Path, nodes: int = 2) -> None:
+    def __init__(self, folder: Path, nodes: int = 3) -> None:
         self.folder = folder
         self.nodes = [f"n{i + 1}" for i in range(nodes)]
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -77,8 +112,9 @@ class Cluster:
         (self.folder / "state").mkdir(exist_ok=True)
         for node in self.nodes:
             (self.folder / f"spool.{node}").mkdir(exist_ok=True)
-        port, first = _free_ports(len(self.nodes))
-        conf = _CONF.format(
+        port, first = _free_ports(len(self.nodes) + 2)
+        self._ports = {"accounting": first + len(self.nodes), "database": first + len(self.nodes) + 1}
+        self._conf = _CONF.format(
             host=socket.gethostname().partition(".")[0],
             port=port,
             dir=self.folder,
@@ -86,15 +122,65 @@ class Cluster:
             first=first,
             last=first + len(self.nodes) - 1,
         )
-        (self.folder / "slurm.conf").write_text(conf)
+        self.configure(accounting=True)
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
+        self.start_database()
         self.start_munge()
+        self.start_accounting()
         self.start_controller()
         for node in self.nodes:
             self.start_node(node)
         waiting.wait_until(lambda: self.node_states() == ["idle"] * len(self.nodes), "all nodes idle", 90)
+
+    def configure(self, *, accounting: bool) -> None:
+        """Write slurm.conf; the controller reads it when it starts."""
+        more = _ACCOUNTING.format(dir=self.folder, **self._ports) if accounting else ""
+        (self.folder / "slurm.conf").write_text(self._conf + more)
+
+    def start_database(self) -> None:
+        """An empty MariaDB of our own."""
+        data, d = self.folder / "database", self.folder
+        subprocess.run(
+            [
+                *("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}"),
+                *("--auth-root-authentication-method=normal", "--skip-test-db"),
+            ],
+            check=True,
+            capture_output=True,
+            timeout=300,
+            env=self.env,
+        )
+        (d / "database.sql").write_text(_DATABASE)
+        self._spawn(
+            "mariadbd",
+            [
+                *(
+                    "mariadbd",
+                    "--no-defaults",
+                    "--user=root",
+                    f"--datadir={data}",
+                    "--bind-address=127.0.0.1",
+                ),
+                *(f"--port={self._ports['database']}", f"--socket={d}/database.socket"),
+                *(f"--pid-file={d}/database.pid", f"--init-file={d}/database.sql"),
+                *(
+                    "--innodb-buffer-pool-size=16M",
+                    "--innodb-log-file-size=8M",
+                    "--innodb-flush-log-at-trx-commit=0",
+                ),
+            ],
+        )
+
+    def start_accounting(self) -> None:
+        """slurmdbd; returns when it takes connections."""
+        conf = self.folder / "slurmdbd.conf"
+        conf.write_text(_DBD.format(dir=self.folder, **self._ports))
+        conf.chmod(0o600)
+        waiting.wait_until(lambda: _taken(self._ports["database"], connect=True), "MariaDB", 120)
+        self._spawn("slurmdbd", ["slurmdbd", "-D"])
+        waiting.wait_until(lambda: _taken(self._ports["accounting"], connect=True), "slurmdbd", 120)
 
     def start_munge(self) -> None:
         """munged on a socket of its own."""
@@ -139,8 +225,8 @@ class Cluster:
         if "slurmctld" in self._running and "munged" in self._running:
             self.run("scancel", "-u", "root", check=False)
             time.sleep(0.5)
-        for name in (*self.nodes, "slurmctld", "munged"):
-            self.stop(name, signal.SIGKILL if name in self.nodes else signal.SIGTERM)
+        for name in (*self.nodes, "slurmctld", "slurmdbd", "munged", "mariadbd"):
+            self.stop(name, signal.SIGKILL if name in (*self.nodes, "mariadbd") else signal.SIGTERM)
 
     def run(self, *argv: str, check: bool = True) -> str:
         """Output of a Slurm command."""
@@ -148,6 +234,11 @@ class Cluster:
         if check and done.returncode:
             raise AssertionError(f"{argv}: {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
+
+    def live(self) -> list[str]:
+        """Ids of the jobs that are not over, but those that run beside all tests."""
+        rows = [line.split() for line in self.run("squeue", "-h", "-o", "%A %j").splitlines()]
+        return [job for job, name in rows if name != "slow"]
 
     def node_states(self) -> list[str]:
         """The state of every node."""
@@ -172,8 +263,10 @@ def _free_ports(nodes: int) -> tuple[int, int]:
     return base, base + 1
 
 
-def _taken(port: int) -> bool:
+def _taken(port: int, *, connect: bool = False) -> bool:
     with socket.socket() as probe:
+        if connect:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:

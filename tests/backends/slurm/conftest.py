@@ -1,9 +1,13 @@
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import waiting
 from backends.slurm import cluster as clusters
+from backends.slurm import slow as slow_runs
+from backends.slurm import worlds
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +24,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Clust
         yield started
     finally:
         started.close()
+
+
+@pytest.fixture
+def world(
+    cluster: clusters.Cluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[worlds.World]:
+    if any("slow" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("slow")  # they are waited for at the end: they had better begin now
+    made = worlds.World(cluster, tmp_path)
+    yield made
+    made.close()
+    for one in cluster.live():
+        cluster.run("scancel", one, check=False)
+    waiting.wait_until(lambda: not cluster.live(), "an empty queue", 150)
+
+
+@pytest.fixture(scope="session")
+def slow(cluster: clusters.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[slow_runs.Slow]:
+    """Runs whose ends take a minute; all of them go on while other tests run."""
+    started = slow_runs.Slow(worlds.World(cluster, tmp_path_factory.mktemp("slow")))
+    yield started
+    started.world.close()

@@ -30,6 +30,8 @@ class Cluster:
         self.now = 1000.0
         self.sbatch = ports.Completed(("sbatch",), 0, b"7\n", b"")
         self.sacct = ports.Completed(("sacct",), 1, b"", b"Slurm accounting storage is disabled")
+        said = b"slurm_load_jobs error: Invalid job id specified"
+        self.scontrol: ports.Completed | str = ports.Completed(("scontrol",), 1, b"", said)
         self.runner = fakes.FakeRunner(handler=self.answer)
         settings = backend.Settings(every_s=10.0, missing_after_s=60.0, quiet_s=30.0)
         env = {"SQUEUE_FORMAT": "%i", "SLURM_CONF": "/c", "HOME": "/h", "SLURM_TIME_FORMAT": "relative"}
@@ -45,8 +47,7 @@ class Cluster:
         if name == "sacct":
             return self.sacct
         if name == "scontrol":
-            said = b"slurm_load_jobs error: Invalid job id specified"
-            return ports.Completed(call.argv, 1, b"", said)
+            return self.scontrol
         return self.sbatch if name == "sbatch" else ""
 
     def look(self, handle: str = "7@0", after: float = 11.0) -> job.JobStatus | job.Unseen:

@@ -67,11 +67,11 @@ def test_a_line_that_is_cut_short_is_no_job(version: Path) -> None:
 
 def test_sacct_names_who_cancelled_and_the_last_line_of_a_requeued_job_counts() -> None:
     lines = [
-        "40|PREEMPTED|0:0|0:0|2026-11-28T01:00:00|2026-11-28T02:00:00|n1|ann|train",
-        "40|CANCELLED by 1001|0:15|0:0|2026-11-28T02:10:00|2026-11-28T03:00:00|n[1-2]|ann|train|again",
-        "40.batch|FAILED|1:0||2026-11-28T02:10:00|2026-11-28T03:00:00|n1||batch",
-        "41_2|OUT_OF_MEMORY|0:125|0:0|2026-11-28T02:10:00|2026-11-28T03:00:00|n1|ann|x",
-        "42|NODE_FAIL+|1:0|0:0|Unknown|Unknown|None assigned|ann|y",
+        "40|PREEMPTED|0:0|0:0|2026-11-28T01:00:00|2026-11-28T02:00:00|n1|ann|60|train",
+        "40|CANCELLED by 1001|0:15|0:0|2026-11-28T02:10:00|2026-11-28T03:00:00|n[1-2]|ann|60|train|again",
+        "40.batch|FAILED|1:0||2026-11-28T02:10:00|2026-11-28T03:00:00|n1|||batch",
+        "41_2|OUT_OF_MEMORY|0:125|0:0|2026-11-28T02:10:00|2026-11-28T03:00:00|n1|ann|60|x",
+        "42|NODE_FAIL+|1:0|0:0|Unknown|Unknown|None assigned|ann|60|y",
     ]
     found = records.parse_sacct("\n".join(lines))
     assert set(found) == {"40", "41_2", "42"}
@@ -93,7 +93,8 @@ def test_a_word_of_a_later_version_ends_no_job() -> None:
     ("word", "final"),
     [
         *((word, True) for word in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED")),
-        *((word, True) for word in ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "REVOKED")),
+        *((word, True) for word in ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY")),
+        ("REVOKED", False),
         *((word, False) for word in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING")),
         *((word, False) for word in ("REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STAGE_OUT", "RESIZING")),
     ],

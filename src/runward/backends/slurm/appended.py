@@ -1,7 +1,7 @@
 """A log that a requeued job goes on writing: only what belongs to the attempt is read.
 
-When Slurm ends a job to queue it again, it writes one line of its own into the log; the attempt after restart n
-begins behind the n-th of them.
+When Slurm ends a job to queue it again, it writes one line of its own into the log, with the reason; the attempt
+after restart n begins behind the n-th of them. A line without reason is a signal, which may have been an early one.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from runward import ports
 
 _MARK = re.compile(
-    rb"^slurmstepd[^\n]{0,200}\*\*\* JOB \d+ ON [^\n]{1,400}(?:DUE TO|CANCELLED AT)[^\n]{0,200}\*\*\*\n",
+    rb"^slurmstepd[^\n]{0,200}\*\*\* JOB \d+ ON [^\n]{1,400}DUE TO[^\n]{0,200}\*\*\*\n",
     re.MULTILINE,
 )
 _BLOCK = 1 << 20

@@ -1,18 +1,20 @@
 """The Slurm backend: states, submits by token, the ladder of a cancel, logs.
 
-A handle is `JOB@RESTARTS`: a job that Slurm itself starts again keeps its id, and is another attempt.
+A handle is `JOB@RESTARTS`: a job that is queued again keeps its id, and is another attempt. Where we queued it again,
+the sizes of its logs at that time follow: `JOB@RESTARTS+SIZE+SIZE`.
 """
 
+import contextlib
 import getpass
 import glob
 import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from runward import ports
-from runward.backends.slurm import appended, commands, looking, paths, records, words
+from runward.backends.slurm import aged, appended, chains, commands, looking, paths, records, statuses, words
 from runward.core import job
 
 SBATCH = "slurm.sbatch"
@@ -56,16 +58,33 @@ class _Memory:
     insist_at: float | None = None
     over: dict[int, job.JobStatus] = field(default_factory=dict)
     failed_at: float | None = None
+    links: dict[str, chains.Link] = field(default_factory=dict)
+    """Jobs that wait for it: Slurm forgets whom they waited for as soon as it is over."""
 
 
 def split(handle: str) -> tuple[str, int | None]:
     """The job and the restart that a handle names.
 
-    >>> split("12_3@1"), split("given:12")
-    (('12_3', 1), ('12', None))
+    >>> split("12_3@1"), split("given:12"), split("12+1@2+4096")
+    (('12_3', 1), ('12', None), ('12+1', 2))
     """
-    job_id, _, restarts = handle.removeprefix("given:").partition("@")
+    job_id, _, rest = handle.removeprefix("given:").partition("@")
+    restarts = rest.partition("+")[0]
     return job_id, int(restarts) if restarts.isdigit() else None
+
+
+def sizes(handle: str) -> list[int]:
+    """How long the logs of the job were when it was queued again by us.
+
+    >>> sizes("12@2+4096+0"), sizes("12@1")
+    ([4096, 0], [])
+    """
+    return [int(one) for one in handle.partition("@")[2].split("+")[1:] if one.isdigit()]
+
+
+def handle_of(record: records.Record) -> str:
+    """The handle of a job as it stands now."""
+    return f"{record.job_id}@{record.restarts or 0}"
 
 
 class Slurm:
@@ -115,14 +134,17 @@ class Slurm:
         job_id, restarts = split(handle)
         memory = self._jobs.setdefault(job_id, _Memory())
         record = look.found.get(job_id)
-        if record is not None and memory.record is not None and _another(memory.record, record):
+        if record is not None and memory.record is not None and statuses.another(memory.record, record):
             return self._missing(handle, memory, "the id now belongs to another job")
         if record is None:
             if job_id in look.denied:
                 return self._missing(handle, memory, "squeue, sacct and scontrol do not know the job")
             return job.Unseen(look.why_not.get(job_id, "not looked at yet"), time.time())
-        memory.record, memory.denied_at = _merged(memory.record, record), None
+        memory.record, memory.denied_at = statuses.merged(memory.record, record), None
+        memory.links.update({link.record.job_id: link for link in chains.of(look.links, record)})
         status = self._read(memory, record, restarts)
+        if isinstance(status, job.Unseen):
+            return status
         self._insist(job_id, memory, record)
         if status.state.final:
             self._settle(handle, memory, status)
@@ -132,18 +154,22 @@ class Slurm:
         job_id, restarts = split(handle)
         memory.over[restarts or 0] = status
         memory.insist_at = None
-        if status.word not in _AGAIN:
+        if status.word not in statuses.AGAIN:
             self.looker.forget(job_id)
 
-    def _read(self, memory: _Memory, record: records.Record, restarts: int | None) -> job.JobStatus:
+    def _read(
+        self, memory: _Memory, record: records.Record, restarts: int | None
+    ) -> job.JobStatus | job.Unseen:
         now_at = record.restarts
+        if restarts is not None and now_at is not None and now_at < restarts:
+            return job.Unseen("Slurm still shows the job as it was before it was queued again", time.time())
         if restarts is not None and now_at is not None and now_at > restarts:
-            word = record.word if record.word in _AGAIN else "REQUEUED"
-            return _requeued(record, word)
+            word = record.word if record.word in statuses.AGAIN else "REQUEUED"
+            return statuses.requeued(record, word)
         state = words.state_of(record.word)
         if state is job.JobState.NODE_FAILED and not self._quiet(memory, record):
             state = job.JobState.ENDING
-        return _plain(record, state)
+        return statuses.plain(record, state)
 
     def _quiet(self, memory: _Memory, record: records.Record) -> bool:
         """Whether nothing was written for long enough: a node that was lost may still be working."""
@@ -156,6 +182,13 @@ class Slurm:
         return time.time() - youngest >= settings.quiet_s
 
     def _missing(self, handle: str, memory: _Memory, why: str) -> job.JobStatus | job.Unseen:
+        known = memory.record
+        if known is not None and known.word == "REVOKED":
+            return job.Unseen("another cluster of the federation has it", time.time())
+        own = aged.of(known, self.paths(known)) if known is not None else None
+        if own is not None:
+            self._settle(handle, memory, own)
+            return own
         now = self._means.mono()
         memory.denied_at = memory.denied_at if memory.denied_at is not None else now
         patience = self._means.settings.missing_after_s
@@ -190,12 +223,27 @@ class Slurm:
         element = _only_element(extra)
         return f"{job_id}_{element}@0" if element is not None else f"{job_id}@0"
 
-    def going(self, belongs: Callable[[records.Record], bool]) -> str | None:
-        """The handle of a job of ours that is queued or runs: Slurm may have queued it again. Raises ContactLost."""
-        for record in self._means.asking.queue(()).values():
-            if belongs(record) and not words.state_of(record.word).final:
-                return f"{record.job_id}@{record.restarts or 0}"
-        return None
+    def belonging(self, belongs: Callable[[records.Record], bool]) -> list[records.Record]:
+        """Jobs of a run that Slurm has in memory, newest last. Raises ContactLost."""
+        found = [record for record in self._means.asking.queue(()).values() if belongs(record)]
+        return sorted(found, key=lambda one: (one.submitted, one.started_at or 0.0))
+
+    def requeue(self, record: records.Record, spec: job.JobSpec, token: str) -> str:
+        """Queue a job that is over again under its own id; returns the handle. Raises Refused, ContactLost."""
+        lengths = [_size(paths.resolve(one, record, _user([one]))) for one in record.outputs]
+        self._means.asking.requeue(record.job_id)
+        self.looker.hurry(_AFTERMATH_S)
+        exclude = spec.options.get(EXCLUDE)
+        with contextlib.suppress(ports.ContactLost):  # it is found by the token of an earlier attempt too
+            self._means.asking.update(
+                record.job_id, f"Comment={token}", *([f"ExcNodeList={exclude}"] if exclude else [])
+            )
+        return f"{record.job_id}@{(record.restarts or 0) + 1}{''.join(f'+{one}' for one in lengths)}"
+
+    def links(self, handle: str) -> Sequence[chains.Link]:
+        """Jobs of the user's own that wait for this one, as they were last seen."""
+        memory = self._jobs.get(split(handle)[0])
+        return list(memory.links.values()) if memory is not None else []
 
     def find(self, token: str) -> str | None:
         """See `ports.Backend.find`."""
@@ -203,7 +251,7 @@ class Slurm:
         for record in found.values():
             if token in record.comment.split():
                 self._unsure.pop(token, None)
-                return f"{record.job_id}@{record.restarts or 0}"
+                return handle_of(record)
         asked_at = self._unsure.get(token)
         if asked_at is not None and self._means.mono() - asked_at < UNSURE_S:
             raise ports.ContactLost("sbatch did not answer, and its job may still appear")
@@ -242,10 +290,14 @@ class Slurm:
         if record is None:
             return ()
         restarts = split(job_id)[1] or 0
-        return [self._stream(path, restarts) for path in self.paths(record, more)]
+        named = [paths.resolve(one, record, _user([one])) for one in record.outputs]
+        begun = dict(zip(named, sizes(job_id), strict=False))
+        return [self._stream(path, restarts, begun.get(path)) for path in self.paths(record, more)]
 
-    def _stream(self, path: str, restarts: int) -> ports.LogStream:
+    def _stream(self, path: str, restarts: int, begun: int | None) -> ports.LogStream:
         stream = self._means.open_log(path)
+        if begun is not None:
+            return appended.After(stream, lambda: begun if _size(path) >= begun else 0)
         return appended.After(stream, lambda: appended.begin_of(path, restarts)) if restarts else stream
 
     def paths(self, record: records.Record, more: str | None = None) -> list[str]:
@@ -254,7 +306,7 @@ class Slurm:
         wanted = list(record.outputs) or [paths.DEFAULT_OF_ARRAYS if array else paths.DEFAULT]
         if more is not None:
             wanted.append(more)
-        user = getpass.getuser() if any("%u" in one for one in wanted) else ""
+        user = _user(wanted)
         found: dict[str, None] = {}
         for pattern in wanted:
             path = paths.resolve(pattern, record, user)
@@ -268,70 +320,6 @@ class Slurm:
         return memory.record if memory is not None else None
 
 
-_AGAIN = frozenset({"REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-
-
-def _requeued(record: records.Record, word: str) -> job.JobStatus:
-    return job.JobStatus(
-        job.JobState.PREEMPTED,
-        word,
-        job.ExitStatus.unseen(),
-        reason=record.reason,
-        ended_at=time.time(),
-        proof=f"Slurm has queued it again under the same id (restart {record.restarts})",
-        restarts=record.restarts or 0,
-    )
-
-
-def _plain(record: records.Record, state: job.JobState) -> job.JobStatus:
-    final = state.final
-    return job.JobStatus(
-        state,
-        record.word,
-        words.exit_of(record.word, record.exit) if final else None,
-        node=record.nodes or None,
-        reason=record.reason,
-        started_at=record.started_at,
-        ended_at=record.ended_at if final else None,
-        witnesses=witnesses(record) if final else (),
-        proof=f"{record.told_by} says {record.word}" if final else "",
-        restarts=record.restarts or 0,
-    )
-
-
-def witnesses(record: records.Record) -> tuple[job.Witness, ...]:
-    """What the scheduler itself says of an end."""
-    at = record.ended_at
-    if record.word == "CANCELLED":
-        who = f"user id {record.cancelled_by}" if record.cancelled_by else "it is not known by whom"
-        return (job.Witness("scheduler", "cancelled_by", who, at),)
-    if record.word == "PREEMPTED":
-        return (job.Witness("scheduler", "preempted", record.reason, at),)
-    return ()
-
-
-def _another(before: records.Record, now: records.Record) -> bool:
-    """Whether an id was given to another job since: another owner or name."""
-    return bool(before.uid and now.uid and before.uid != now.uid) or bool(
-        before.name and now.name and before.name != now.name
-    )
-
-
-def _merged(before: records.Record | None, now: records.Record) -> records.Record:
-    """Accounting and controller may lack what squeue said."""
-    if before is None or (now.outputs and now.nodes):
-        return now
-    return replace(
-        now,
-        outputs=now.outputs or before.outputs,
-        workdir=now.workdir or before.workdir,
-        nodes=now.nodes or before.nodes,
-        raw_id=now.raw_id or before.raw_id,
-        uid=now.uid or before.uid,
-        comment=now.comment or before.comment,
-    )
-
-
 def _only_element(options: Sequence[str]) -> str | None:
     """The element where `--array` names exactly one."""
     for option in options:
@@ -339,6 +327,17 @@ def _only_element(options: Sequence[str]) -> str | None:
             first, _, last = option.removeprefix("--array=").partition("-")
             return first if first.isdigit() and last in ("", first) else None
     return None
+
+
+def _user(patterns: Sequence[str]) -> str:
+    return getpass.getuser() if any("%u" in one for one in patterns) else ""
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _mtime(path: str) -> float:

@@ -20,6 +20,14 @@ _REFUSED = (
     "error: Unable to read",
     "unrecognized option",
 )
+_NO_REQUEUE = (
+    *_NO_SUCH_JOB,
+    "Requested operation is presently disabled",
+    "Operation is not permitted",
+    "Access/permission denied",
+    "already completing",
+    "pending execution",
+)
 _UNSURE = (
     "Socket timed out",
     "Unable to contact",
@@ -45,7 +53,7 @@ class Names:
 
 
 class Refused(ports.ContactLost):
-    """sbatch said no: nothing was submitted, in its own words."""
+    """Slurm said no: nothing was submitted or queued again, in its own words."""
 
 
 class Commands:
@@ -64,10 +72,11 @@ class Commands:
         self._deadline_s = deadline_s
         self._accounting = True
 
-    def queue(self, jobs: Sequence[str]) -> dict[str, records.Record]:
-        """All of `jobs` that Slurm still has in memory, in one query. Raises ContactLost."""
+    def queue(self, jobs: Sequence[str], *, whole: bool = False) -> dict[str, records.Record]:
+        """All of `jobs` that Slurm has in memory, in one query; `whole`: all of this user's. Raises ContactLost."""
         ids = sorted({base(one) for one in jobs})
-        which = ["-u", getpass.getuser()] if len(ids) > MOST_IDS or not ids else ["-j", ",".join(ids)]
+        by_user = whole or not ids or len(ids) > MOST_IDS
+        which = ["-u", getpass.getuser()] if by_user else ["-j", ",".join(ids)]
         argv = [self._names.squeue, "-h", "-r", "-t", "all", *which, "--Format", records.squeue_format()]
         return records.parse_squeue(self._ask(argv))
 
@@ -120,17 +129,31 @@ class Commands:
             raise Refused(f"sbatch: {said[:500]}")
         raise ports.ContactLost(_why(done, said))
 
+    def requeue(self, job_id: str) -> None:
+        """Queue a job again under its id, over or not. Raises Refused where Slurm says no, ContactLost."""
+        try:
+            self._ask([self._names.scontrol, "requeue", job_id], no_such_job=False)
+        except ports.ContactLost as error:
+            if any(words in str(error) for words in _NO_REQUEUE):
+                raise Refused(str(error)) from error
+            raise
+
+    def update(self, job_id: str, *pairs: str) -> None:
+        """Change a job that waits, by `Key=value`. Raises ContactLost."""
+        self._ask([self._names.scontrol, "update", f"JobId={job_id}", *pairs])
+
     def cancel(self, job_id: str, *options: str) -> None:
         """Run scancel; a job that is gone already is no failure. Raises ContactLost."""
         self._ask([self._names.scancel, *options, job_id])
 
-    def _ask(self, argv: Sequence[str]) -> str:
+    def _ask(self, argv: Sequence[str], *, no_such_job: bool = True) -> str:
+        """What a command prints; `no_such_job`: that there is none is an answer."""
         call = ports.Call(tuple(argv), deadline_s=self._deadline_s, limit=MOST_BYTES, env=self._env)
         done = self._runner.run(call)
         if done.ok and not done.truncated:
             return done.text
         said = done.stderr.decode("utf-8", "replace").strip()
-        if not done.timed_out and any(words in said for words in _NO_SUCH_JOB):
+        if no_such_job and not done.timed_out and any(words in said for words in _NO_SUCH_JOB):
             return done.text
         raise ports.ContactLost(_why(done, said))
 

@@ -3,14 +3,17 @@
 A look is made by a thread of its own, so that a controller that does not answer holds up nobody.
 """
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runward import ports
-from runward.backends.slurm import commands, records, words
+from runward.backends.slurm import chains, commands, records, words
 
 _HURRIED_EVERY_S = 1.5
+_CROWD = 2000
+"""A user with so many other jobs is asked about by id: chains are then not seen, and the controller is spared."""
 _SHOWN_A_LOOK = 20
 """At most so many jobs are asked of the controller one by one in a look."""
 
@@ -28,6 +31,8 @@ class Look:
     """Jobs about which a source did not answer, and why."""
     failed: str | None = None
     """Why squeue gave nothing at all."""
+    links: Mapping[str, tuple[chains.Link, ...]] = field(default_factory=dict)
+    """Jobs that wait for others, as far as all of the user's jobs were seen."""
 
 
 class Looker:
@@ -38,6 +43,7 @@ class Looker:
     ) -> None:
         self._asking, self._mono = asking, mono
         self._every_s, self._patience_s = every_s, patience_s
+        self._uid = str(os.getuid())
         self._known: set[str] = set()
         self._fresh: set[str] = set()
         self._newest: Look | None = None
@@ -45,6 +51,8 @@ class Looker:
         self.thread: threading.Thread | None = None
         self._hurry = False
         self._hurried_until = 0.0
+        self._own: set[str] = set()
+        self._crowded = False
         self.queries = 0
 
     def watch(self, jobs: Sequence[str]) -> None:
@@ -98,10 +106,13 @@ class Looker:
 
     def _ask(self, jobs: Sequence[str]) -> Look:
         self.queries += 1
+        whole = self._own.issuperset(jobs) and not self._crowded
         try:
-            found = self._asking.queue(jobs)
+            found = self._asking.queue(jobs, whole=whole)
         except ports.ContactLost as error:
             return Look(self._mono(), failed=str(error))
+        self._crowded = self._crowded or (whole and len(found) > max(_CROWD, 2 * len(jobs)))
+        links = chains.index(found.values())
         found = _with_wholes(found, jobs)
         wanted = set(jobs)
         absent = [one for one in jobs if one not in found]
@@ -109,10 +120,12 @@ class Looker:
         extra: dict[str, records.Record] = {}
         if absent:
             extra, why_not = self._beyond(absent)
-        kept = {key: record for key, record in found.items() if key in wanted}
-        kept.update({key: record for key, record in extra.items() if key in wanted})
-        denied = frozenset(one for one in absent if one not in extra and one not in why_not)
-        return Look(self._mono(), self._with_cancellers(kept), denied, why_not)
+        kept = {
+            key: record for key, record in {**found, **_with_wholes(extra, absent)}.items() if key in wanted
+        }
+        self._own = {key for key, record in kept.items() if record.uid == self._uid}
+        denied = frozenset(one for one in absent if one not in kept and one not in why_not)
+        return Look(self._mono(), self._with_accounts(kept), denied, why_not, links=links)
 
     def _beyond(self, absent: Sequence[str]) -> tuple[dict[str, records.Record], dict[str, str]]:
         """Accounting first, then the controller."""
@@ -122,7 +135,7 @@ class Looker:
             found.update(self._asking.accounts(absent))
         except ports.ContactLost as error:
             why_not = dict.fromkeys(absent, str(error))
-        rest = [one for one in absent if one not in found]
+        rest = [one for one in absent if one not in found and f"{one}+0" not in found]
         for number, one in enumerate(rest):
             if number >= _SHOWN_A_LOOK:
                 why_not.setdefault(one, "squeue no longer has it; the controller is asked at a later look")
@@ -133,21 +146,24 @@ class Looker:
                 why_not[one] = str(error)
         return found, {key: why for key, why in why_not.items() if key not in found}
 
-    def _with_cancellers(self, found: dict[str, records.Record]) -> dict[str, records.Record]:
-        """Only accounting says who cancelled a job."""
-        cancelled = [
-            key for key, record in found.items() if record.word == "CANCELLED" and not record.cancelled_by
-        ]
-        if not cancelled:
+    def _with_accounts(self, found: dict[str, records.Record]) -> dict[str, records.Record]:
+        """Only accounting says who cancelled a job, and whether a step of a good one failed."""
+        over = [key for key, one in found.items() if one.word in _ACCOUNTED and one.told_by != "sacct"]
+        if not over:
             return found
         try:
-            told = self._asking.accounts(cancelled)
+            told = self._asking.accounts(over)
         except ports.ContactLost:
             return found
-        for key in cancelled:
+        for key in over:
             if key in told:
-                found[key] = replace(found[key], cancelled_by=told[key].cancelled_by)
+                found[key] = replace(
+                    found[key], cancelled_by=told[key].cancelled_by, derived=told[key].derived
+                )
         return found
+
+
+_ACCOUNTED = frozenset({"CANCELLED", "COMPLETED"})
 
 
 def _with_wholes(found: dict[str, records.Record], jobs: Sequence[str]) -> dict[str, records.Record]:

@@ -1,12 +1,13 @@
 """One run's view of the cluster that all runs share: its own logs, and never a second job beside one that goes on."""
 
+import contextlib
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runward import ports
-from runward.backends.slurm import backend, commands, records
+from runward.backends.slurm import backend, commands, limits, records, words
 from runward.core import job
 
 
@@ -20,6 +21,10 @@ class Of:
     observe_only: bool = False
     log: str | None = None
     """A pattern of logs that the script's own steps write."""
+    requeues: bool = False
+    """Whether a restart queues the same job again, where Slurm lets us."""
+    warned: limits.Warned | None = None
+    """The signal that its jobs are sent before their time limit."""
 
 
 REFUSED = "refused:"
@@ -36,20 +41,46 @@ class OneRun:
         self._token = re.compile(re.escape(of.name) + r"-\d+-[0-9a-f]+")
         self._let_go: set[str] = set()
         self._refused: dict[str, str] = {}
+        self._handle: str | None = None
+        self._well = False
+        self._next: frozenset[str] = frozenset()
 
     def poll(self, jobs: Sequence[str]) -> Mapping[str, job.JobStatus | job.Unseen]:
         """See `ports.Backend.poll`."""
         ours = [one for one in jobs if one not in self._let_go and not one.startswith(REFUSED)]
-        found = dict(self._cluster.poll(ours)) if ours else {}
+        polled = self._cluster.poll(ours) if ours else {}
+        found = {one: self._limited(one, status) for one, status in polled.items()}
+        for handle, status in found.items():
+            self._handle = handle
+            self._well = isinstance(status, job.JobStatus) and status.state is job.JobState.SUCCEEDED
         gone = job.JobStatus(job.JobState.CANCELLED, "let go", job.ExitStatus.unseen(), ended_at=time.time())
         refused = {one: _refused(str(self.refusal(one))) for one in jobs if one.startswith(REFUSED)}
         return {**found, **refused, **dict.fromkeys(self._let_go.intersection(jobs), gone)}
 
+    def _limited(self, handle: str, status: job.JobStatus | job.Unseen) -> job.JobStatus | job.Unseen:
+        """With the scheduler's word where the job went because it was warned of its time limit."""
+        record, told = self._cluster.record(handle), self._of.warned
+        if told is None or record is None or isinstance(status, job.Unseen):
+            return status
+        witness = limits.ended_early(record, status, told)
+        return replace(status, witnesses=(*status.witnesses, witness)) if witness is not None else status
+
+    def follows(self) -> str | None:
+        """The job of the user's own chain that goes on where the last attempt ended; None without one."""
+        links = self._cluster.links(self._handle) if self._handle is not None else ()
+        following = [one.record.job_id for one in links if one.goes_on(succeeded=self._well)]
+        self._next = frozenset(following)
+        return following[0] if following else None
+
     def submit(self, spec: job.JobSpec, token: str) -> str:
-        """See `ports.Backend.submit`: a job of this run that Slurm queued again by itself is the next attempt."""
-        going = self._cluster.going(self._mine)
-        if going is not None:
-            return going
+        """See `ports.Backend.submit`: a job of this run that is queued by now is the next attempt."""
+        ours = self._cluster.belonging(self._mine)
+        going = [one for one in ours if not words.state_of(one.word).final]
+        if going:
+            return backend.handle_of(going[0])
+        if self._of.requeues and ours:
+            with contextlib.suppress(commands.Refused):  # then a new job goes on
+                return self._cluster.requeue(ours[-1], spec, token)
         try:
             return self._cluster.submit(spec, token)
         except commands.Refused as error:
@@ -65,7 +96,11 @@ class OneRun:
 
     def _mine(self, record: records.Record) -> bool:
         attached = self._of.first is not None and record.job_id == self._of.first
-        return attached or any(self._token.fullmatch(word) for word in record.comment.split())
+        return (
+            attached
+            or record.job_id in self._next
+            or any(self._token.fullmatch(word) for word in record.comment.split())
+        )
 
     def find(self, token: str) -> str | None:
         """See `ports.Backend.find`."""

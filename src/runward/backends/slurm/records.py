@@ -13,7 +13,8 @@ from runward.core import job
 SEPARATOR = "\x1f"
 SQUEUE_FIELDS = (
     "JobArrayID", "JobID", "State", "RestartCnt", "exit_code", "NodeList", "Reason", "StartTime", "EndTime",
-    "SubmitTime", "UserID", "HetJobID", "STDOUT", "STDERR", "WorkDir", "Name", "Comment",
+    "SubmitTime", "UserID", "HetJobID", "STDOUT", "STDERR", "WorkDir",
+    "Dependency", "TimeLimit", "Name", "Comment",
 )  # fmt: skip
 SACCT_FIELDS = (
     "JobID",
@@ -24,6 +25,7 @@ SACCT_FIELDS = (
     "End",
     "NodeList",
     "User",
+    "TimelimitRaw",
     "JobName",
 )
 _NONE = frozenset({"", "(null)", "N/A", "None", "Unknown", "None assigned"})
@@ -57,6 +59,10 @@ class Record:
     outputs: tuple[str, ...] = ()
     """stdout and stderr as Slurm has them, with their `%` patterns."""
     workdir: str = ""
+    dependency: str = ""
+    """What it waits for, as `afterany:12(unfulfilled)`."""
+    limit_s: float | None = None
+    """Its time limit; None where it has none or it is not known."""
     told_by: str = "squeue"
 
 
@@ -96,6 +102,8 @@ def _of_squeue(row: Mapping[str, str]) -> Record:
         comment=row["Comment"],
         outputs=_outputs(row),
         workdir=row["WorkDir"],
+        dependency=row["Dependency"],
+        limit_s=limit(row["TimeLimit"]),
     )
 
 
@@ -124,6 +132,7 @@ def parse_sacct(text: str) -> dict[str, Record]:
             started_at=instant(row["Start"]),
             ended_at=instant(row["End"]),
             name=row["JobName"],
+            limit_s=60.0 * int(row["TimelimitRaw"]) if row["TimelimitRaw"].isdigit() else None,
             cancelled_by=canceller(row["State"]),
             told_by="sacct",
         )
@@ -173,6 +182,8 @@ def _of_scontrol(row: Mapping[str, str]) -> Record:
         comment=row.get("Comment", ""),
         outputs=tuple(dict.fromkeys(p for p in (row.get("StdOut", ""), row.get("StdErr", "")) if p)),
         workdir=row.get("WorkDir", ""),
+        dependency=row.get("Dependency", ""),
+        limit_s=limit(row.get("TimeLimit", "")),
         told_by="scontrol",
     )
 
@@ -223,6 +234,22 @@ def instant(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None
+
+
+def limit(text: str) -> float | None:
+    """Seconds of `[days-][hours:]minutes:seconds`; None for no limit.
+
+    >>> limit("1:00"), limit("00:01:00"), limit("1-00:00:01"), limit("UNLIMITED")
+    (60.0, 60.0, 86401.0, None)
+    """
+    days, dash, rest = text.rpartition("-")
+    parts = rest.split(":")
+    if not all(part.isdigit() for part in parts) or (dash and not days.isdigit()) or len(parts) > 3:
+        return None
+    seconds = 0
+    for part in [*["0"] * (3 - len(parts)), *parts]:
+        seconds = 60 * seconds + int(part)
+    return float(seconds + 86400 * int(days or 0))
 
 
 def _plain(text: str) -> str:

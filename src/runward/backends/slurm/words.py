@@ -25,7 +25,7 @@ STATES: Mapping[str, job.JobState] = {
     "LAUNCH_FAILED": _S.NODE_FAILED,
     "RECONFIG_FAIL": _S.NODE_FAILED,
     "CANCELLED": _S.CANCELLED,
-    "REVOKED": _S.CANCELLED,
+    "REVOKED": _S.RUNNING,  # another cluster of a federation has started it: it is not over
     "TIMEOUT": _S.TIME_LIMIT,
     "DEADLINE": _S.TIME_LIMIT,
     "PREEMPTED": _S.PREEMPTED,

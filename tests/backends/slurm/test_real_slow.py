@@ -1,0 +1,55 @@
+"""Ends that take their time on a real cluster; the runs were started before the other tests."""
+
+import json
+
+import pytest
+
+from backends.slurm import slow as slow_runs
+
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.e2e,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("slurm"),
+]
+
+
+def test_a_job_that_eats_more_memory_than_it_asked_for_is_not_submitted_again_unchanged(
+    slow: slow_runs.Slow,
+) -> None:
+    assert slow.ended("memory") != 0
+    (only,) = slow.world.attempts("memory")
+    assert only["verdict"]["cause"] == "host_oom", json.dumps(only["verdict"])
+    assert only["decision"]["action"] == "change"
+
+
+def test_a_job_is_queued_again_in_place_and_only_its_own_text_is_read(slow: slow_runs.Slow) -> None:
+    assert slow.ended("again") == 0, slow.world.words()
+    first, second = slow.world.attempts("again")
+    assert first["verdict"]["cause"] == "nccl_error"
+    assert first["job"] == second["job"]
+    assert second["first_step"] == 5, "the text of the first attempt stands before it in the same log"
+    log = (slow.world.folder / f"log-{first['job']}.txt").read_text()
+    assert "NCCL error" in log
+    assert "step 5/5" in log
+
+
+def test_a_job_that_was_warned_of_its_limit_goes_on_in_a_new_job(slow: slow_runs.Slow) -> None:
+    assert slow.ended("warned") == 0, slow.world.words()
+    first, second = slow.world.attempts("warned")
+    assert first["exit"]["code"] == 0
+    assert first["verdict"]["cause"] == "time_limit", json.dumps(first["verdict"])
+    assert first["decision"]["counted"] is False
+    assert second["resumed_from"]["path"] == str(slow.checkpoints("warned") / "step_4.pt")
+    assert first["job"] != second["job"]
+
+
+def test_a_job_that_reached_its_limit_goes_on_in_a_new_job_that_costs_no_restart(
+    slow: slow_runs.Slow,
+) -> None:
+    assert slow.ended("limit") == 0, slow.world.words()
+    first, second = slow.world.attempts("limit")
+    assert first["verdict"]["cause"] == "time_limit", json.dumps(first["verdict"])
+    assert first["verdict"]["certainty"] == "proven"
+    assert first["decision"]["counted"] is False
+    assert second["resumed_from"]["step"] == 4
