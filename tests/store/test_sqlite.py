@@ -1,7 +1,9 @@
 """The embedded store: what it promises as `ports.Store`, and what happens when its disk or file is bad."""
 
+import concurrent.futures
 import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,20 @@ def test_on_a_shared_file_system_nothing_is_kept_in_shared_memory(
     assert (home / "ann" / "state" / f"{sqlite.FILE}-wal").exists() is (mode == "wal")
     made.ask(row.id, ports.Request(0, "stop", "ann", 1.0, {}))
     made.close()
+
+
+def test_many_programs_may_be_the_first_to_open_an_empty_state_directory(tmp_path: Path) -> None:
+    def first(directory: Path, name: str) -> None:
+        start.wait()
+        opened = sqlite.SqliteStore(str(directory))
+        opened.create(name, 1.0)
+        opened.close()
+
+    names = [f"run-{i}" for i in range(8)]
+    for turn in range(4):
+        start = threading.Barrier(len(names))
+        with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+            list(pool.map(lambda name, to=tmp_path / str(turn): first(to, name), names))
+        made = sqlite.SqliteStore(str(tmp_path / str(turn)))
+        assert sorted(row.name for row in made.runs()) == names
+        made.close()

@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -71,7 +71,7 @@ class SqliteStore:
         os.chmod(self._path, 0o600)
         # WAL shares memory between processes: on a network mount two hosts would each have their own.
         mode = "WAL" if mounts.network_type(self._directory) is None else "DELETE"
-        db.execute(f"PRAGMA journal_mode = {mode}")
+        _set_mode(db, mode)
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
         _migrate(db)
@@ -278,10 +278,42 @@ def _migrate(db: sqlite3.Connection) -> None:
         raise errors.InternalError(
             f"state has schema {have}, this Runward knows {steps[-1]}: upgrade Runward"
         )
-    for step in steps[have:]:
-        with open(os.path.join(folder, f"{step:03d}.sql"), encoding="utf-8") as file:
-            script = file.read()
-        db.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {step};\nCOMMIT;")
+    if have == steps[-1]:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # another process may have done it while this one waited for the lock
+        have = int(db.execute("PRAGMA user_version").fetchone()[0])
+        for step in steps[have:]:
+            for statement in _statements(os.path.join(folder, f"{step:03d}.sql")):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {step}")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _set_mode(db: sqlite3.Connection, mode: str) -> None:
+    """Change the journal's mode where it differs; SQLite itself does not wait here for another process."""
+    deadline = time.monotonic() + _BUSY_S
+    while db.execute("PRAGMA journal_mode").fetchone()[0].upper() != mode:
+        try:
+            db.execute(f"PRAGMA journal_mode = {mode}")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _statements(path: str) -> Iterator[str]:
+    statement = ""
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            statement += line
+            if sqlite3.complete_statement(statement):
+                yield statement
+                statement = ""
 
 
 def _replay_file(db: sqlite3.Connection, name: str, path: str) -> None:

@@ -1,7 +1,10 @@
 """Runs on a real cluster: every way to end, seen from outside through the command line."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -221,7 +224,7 @@ log_signals:
 """
 
 
-def test_health_asks_every_node_of_a_job_for_its_gpus_beside_it(world: World):
+def test_health_asks_every_node_of_a_job_for_its_gpus_beside_it(world: worlds.World):
     smi = world.folder / "bin" / "nvidia-smi"
     smi.parent.mkdir()
     smi.write_text(
