@@ -13,7 +13,10 @@ _BROKEN = frozenset({values.State.DAMAGED, values.State.PARTIAL, values.State.UN
 
 @click.group()
 def checkpoints() -> None:
-    """List, verify and restore the checkpoints of a directory. No run and no framework is needed."""
+    """List, verify and restore the checkpoints of a directory. No run and no framework is needed.
+
+    ls and verify take ssh:HOST/PATH too; that box needs python3 (3.9 or newer) and nothing else.
+    """
 
 
 @checkpoints.command("ls")
@@ -61,8 +64,6 @@ def restore(directory: str, names: tuple[str, ...]) -> int:
 def _look(directory: str, depth: str) -> values.Listing:
     from runward.wiring import checkpoints as wired
 
-    if not os.path.isdir(directory):
-        raise errors.NotFound(errors.Problem("no such directory", directory))
     listing = wired.look(directory, depth)
     if listing.problem and not listing.checkpoints:
         raise errors.Unreachable(errors.Problem(listing.problem, directory))

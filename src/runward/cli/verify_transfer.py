@@ -1,5 +1,7 @@
 """`runward verify-transfer SRC DST`: complete means every file, of the same size; content with --checksum."""
 
+import sys
+
 import click
 
 from runward.cli import printing
@@ -9,12 +11,17 @@ from runward.cli import printing
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option("--checksum", is_flag=True, help="Compare content by SHA-256, too.")
+@click.option("--resume", is_flag=True, help="First let rsync copy what is missing or differs.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
-def verify_transfer(source: str, target: str, checksum: bool, as_json: bool) -> int:
+def verify_transfer(source: str, target: str, checksum: bool, resume: bool, as_json: bool) -> int:
     """Compare two directories, each local or ssh:HOST/PATH. Exit 1: something is missing or differs."""
     from runward.ui import patrol_lines
     from runward.wiring import comparing
 
+    if resume:
+        why = comparing.copy(source, target, checksum=checksum)
+        if why is not None:
+            print(f"runward: {patrol_lines.plain(why)}", file=sys.stderr)
     found = comparing.compare(source, target, checksum=checksum)
     if as_json:
         body = {

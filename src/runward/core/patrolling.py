@@ -97,6 +97,8 @@ class Report(NamedTuple):
     alive: bool | None = None
     done: bool | None = None
     facts: far_facts.Facts | None = None
+    resume_from: str | None = None
+    """The newest checkpoint that was found complete by its content, where that was asked for."""
 
 
 _LIVE = frozenset({"pending", "running", "restarting", "waiting"})

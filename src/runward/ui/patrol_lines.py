@@ -56,6 +56,7 @@ def as_json(report: patrolling.Report) -> dict[str, Any]:
         "notes": list(report.notes),
         "remedy": report.remedy.words if report.remedy else None,
         "act": str(report.remedy.act) if report.remedy and report.remedy.act else None,
+        "resume_from": report.resume_from,
         "seen": None if facts is None else _seen(facts),
     }
 

@@ -40,6 +40,15 @@ def host_of(target: str) -> str:
     return ssh.check_host(target.removeprefix("ssh:").removesuffix("/"))
 
 
+def path_of(rest: str, where: str) -> str:
+    """The path of `ssh:HOST/PATH`: absolute, or below the home directory as `~/...`. Raises UsageError."""
+    if not rest:
+        raise errors.UsageError(
+            errors.Problem("no path", where=where, next_step="Write ssh:HOST/absolute/path.")
+        )
+    return rest if rest.startswith("~/") else f"/{rest}"
+
+
 def inventory_path(given: str | None) -> str | None:
     """The inventory: given, else `$RUNWARD_INVENTORY`, else `hosts.yaml` of the configuration directory if there."""
     if given:

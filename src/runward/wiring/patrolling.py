@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -93,11 +92,34 @@ def tick(todo: Sequence[patrol.Visit], at_once: int) -> Iterator[tuple[patrol.Vi
     """Judge every box, remember what the next tick needs, yield as the answers come."""
     for visit, report, kept in patrol.tick(todo, far.probe(), time.time, at_once):
         _save(report.box, kept)
+        if report.cell is patrolling.Cell.GONE:
+            report = _with_checkpoint(visit, report)
         if report.facts is not None and report.facts.handbooks:
             from runward.wiring import handbooks
 
             handbooks.keep_copies(report.box, report.facts.handbooks, time.time())
         yield visit, report
+
+
+def _with_checkpoint(visit: patrol.Visit, report: patrolling.Report) -> patrolling.Report:
+    """What to resume from, read there by the box's own python3; a name and a time alone promise nothing."""
+    folder = next((f.path for f in report.facts.folders if f.why is None), None) if report.facts else None
+    if folder is None or report.facts is None or report.remedy is None:
+        return report
+    if "python3" not in report.facts.tools:
+        return report._replace(notes=(*report.notes, "no python3 there: checkpoints were not verified"))
+    from runward.core import checkpoints
+    from runward.wiring import pod_looks
+
+    try:
+        newest = checkpoints.choose(pod_looks.checkpoints_in(visit.runner, folder).checkpoints)
+    except ports.ContactLost as lost:
+        return report._replace(notes=(*report.notes, f"checkpoints were not verified: {lost}"))
+    if newest is None:
+        note = f"no complete checkpoint in {folder}"
+        return report._replace(notes=(*report.notes, note))
+    words = f"resume from {newest.path} (the newest complete one, by its structure)"
+    return report._replace(remedy=report.remedy._replace(words=words), resume_from=newest.path)
 
 
 def _file(box: str) -> str:
@@ -150,7 +172,10 @@ def command(report: patrolling.Report, box: inventory.Box, wishes: Wishes) -> st
                 ["runward", *(words if box.host == far.HERE else ["remote", "exec", box.host, *words])]
             )
         case patrolling.Act.TRANSFER:
-            return " && ".join(shlex.join(_rsync(box, here, there)) for here, there in wishes.sources)
+            return " && ".join(
+                shlex.join(["runward", "verify-transfer", "--resume", here, _end(box, there)])
+                for here, there in wishes.sources
+            )
         case patrolling.Act.UNSCHEDULE:
             return shlex.join(["runward", "patrol", "--uninstall", box.name])
         case _:
@@ -189,29 +214,16 @@ def _take_up(box: inventory.Box) -> str:
     return said if done.ok else f"not taken up: {said}"
 
 
-def _rsync(box: inventory.Box, here: str, there: str) -> list[str]:
-    far_end = there if box.host == far.HERE else f"{box.host}:{there}"
-    return [
-        "rsync", "-a", "--partial", "-s", "-e",
-        "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=10 -o ServerAliveCountMax=3",
-        "--", here.rstrip("/") + "/", far_end.rstrip("/") + "/",
-    ]  # fmt: skip
+def _end(box: inventory.Box, path: str) -> str:
+    """A far directory as `verify-transfer` writes it."""
+    return path if box.host == far.HERE else f"ssh:{box.host}/{path.removeprefix('/')}"
 
 
 def _transfer(box: inventory.Box, here: str, there: str) -> str:
-    try:
-        done = subprocess.run(
-            _rsync(box, os.path.abspath(here), there),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-    except FileNotFoundError:
-        return "not resumed: rsync is not installed here"
-    if done.returncode == 0:
-        return f"transferred {here}"
-    why = done.stderr.decode("utf-8", "replace")[-200:].strip()
-    return f"transfer of {here} broke off (exit {done.returncode}): {why}"
+    from runward.wiring import comparing
+
+    why = comparing.copy(here, _end(box, there))
+    return f"transferred {here}" if why is None else f"not resumed, {here}: {why}"
 
 
 def check_match(pattern: str | None) -> None:

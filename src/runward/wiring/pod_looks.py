@@ -1,4 +1,4 @@
-"""Looks into a pod by its own python3: checkpoints there and NCCL's lines; nothing is installed in the image."""
+"""Looks into a pod or a far box by its own python3: checkpoints, NCCL's lines; nothing is installed there."""
 
 import json
 import os
@@ -35,7 +35,8 @@ with tempfile.NamedTemporaryFile(suffix=".pyz") as file:
     file.flush()
     sys.path.insert(0, file.name)
     from runward.checkpoint_readers import scanner
-    json.dump(scanner.scan(sys.argv[1]), sys.stdout)
+    where = os.path.expanduser(sys.argv[1])
+    json.dump(scanner.scan(where, depth=sys.argv[2]), sys.stdout)
 """
 OUT = 64 << 20
 """At most so many bytes of an answer are taken."""
@@ -76,13 +77,17 @@ def nccl_lines(runner: ports.Runner) -> dict[str, list[str]]:
     return {str(name): [str(line) for line in lines] for name, lines in found.items()}
 
 
-def checkpoints_in(runner: ports.Runner, directory: str) -> checkpoints.Listing:
-    """A directory as our readers see it there. Raises ContactLost."""
+def checkpoints_in(runner: ports.Runner, directory: str, depth: str = "structure") -> checkpoints.Listing:
+    """A directory as our readers see it there. Raises ContactLost.
+
+    `depth` is names, structure or full; full may take an hour, the others two minutes.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "readers.pyz")
         bundle.write(path)
         with open(path, "rb") as file:
-            text = python(runner, _SCAN, directory, stdin=file.read(), deadline_s=120.0)
+            limit = 3600.0 if depth == "full" else 120.0
+            text = python(runner, _SCAN, directory, depth, stdin=file.read(), deadline_s=limit)
     try:
         return probe.from_report(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
