@@ -174,7 +174,7 @@ def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
     if len(same) == 1:
         return same.pop()
     seen = evidences.launcher_rank(finding.found)
-    spawned = book.of_rule("spawn_exception")
+    spawned = book.of_rule("spawn_exception", "launcher_bad_rank")
     return spawned[0].signal.rank if seen is None and spawned else seen
 
 

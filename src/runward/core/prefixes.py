@@ -46,6 +46,7 @@ _SPEAKERS = [
     ("[", r"\[(?:rank|default|Rank|RANK)[ :=]*(?P<rank>\d{1,6})\]:?"),
     ("[", r"\[(?:rank|Rank|RANK)[ :=]*(?P<rank>\d{1,6})(?:/\d+|[ ,|][^\]]{0,60})\]:?"),
     ("rR", r"(?:rank|Rank|RANK)[ =:_]?(?P<rank>\d{1,6})(?: *[:|\]]| -(?= ))"),
+    ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
     (_DIGIT, r"(?P<rank>\d{1,6}): (?!\d)"),
     ("[", r"\[\d+,(?P<rank>\d{1,6})\](?:<std(?:err|out)>)?:"),
     ("t", r"task(?P<rank>\d{1,6})(?:: | (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?)"),
