@@ -16,7 +16,7 @@ from runward import ports
 from runward.core import errors
 from runward.scan import packed
 
-BLOCK = 512 << 10
+BLOCK = 1 << 20
 """Bytes of a chunk."""
 NEAR_END = 32 << 10
 """So many last bytes are not `bulk`: no line of them may be left out."""
@@ -42,6 +42,11 @@ class LogFile:
     def changed_at(self) -> float:
         """When the file was last written, in seconds since the epoch."""
         return self._changed
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file, packed or not, when it was opened."""
+        return self._size
 
     def chunks(self) -> Iterator[ports.Chunk]:
         """The text, in order; offsets are those of the unpacked text. A gap in them is a hole of the file.
@@ -86,6 +91,11 @@ class LogFile:
             first = ports.Chunk(first.offset + 3, first.data[3:])
         yield first
         yield from chunks
+
+
+def pieces(data: bytes) -> Iterator[ports.Chunk]:
+    """A text that is there as a whole, as `LogFile.chunks` gives a file."""
+    return _marked(ports.Chunk(at, data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))
 
 
 def _marked(chunks: Iterator[ports.Chunk]) -> Iterator[ports.Chunk]:

@@ -29,6 +29,7 @@ class Sources:
 _MAX_CONTEXT = 1 << 20
 _SMALL = 128 << 10
 """A log below this is looked at line by line."""
+_MUCH = 32 << 20
 Resolver = Callable[[str], Sources]
 _RESOLVERS: dict[str, str] = {
     "docker": "runward.wiring.docker:diagnosable",
@@ -41,8 +42,10 @@ _RESOLVERS: dict[str, str] = {
 """Scheme: `module:function`; the function takes the target without its scheme and returns `Sources`."""
 
 
-def engine(extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None) -> app.Engine:
-    """Rules and scanner, ready to read logs."""
+def engine(
+    extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None, *, much: bool = False
+) -> app.Engine:
+    """Rules and scanner, ready to read logs. `much`: of so many megabytes that 0.1 s of preparation pays."""
     from runward import scan
 
     loaded = ruleset or rulesets.load(extra_rules)
@@ -50,7 +53,9 @@ def engine(extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None
         [rule.pattern for rule in loaded.rules],
         names=[rule.name for rule in loaded.rules],
         known=scan.Known(
-            [rule.need for rule in loaded.rules], [rule.effort for rule in loaded.rules], loaded.keys
+            [rule.need for rule in loaded.rules],
+            [rule.effort for rule in loaded.rules],
+            () if much else loaded.keys,
         ),
         options=scan.Options(sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule))),
     )
@@ -99,7 +104,7 @@ def answer(question: Question) -> Answer:
     ctx = merged(sources.context, question.context)
     kernel = [open_log(path, opened, several=False) for path in question.kernel_logs]
     window = app.Window(question.since, question.until)
-    made = engine(question.rules)
+    made = engine(question.rules, much=sum(file.size for file in opened) > _MUCH)
     book = app.book_of(made, [*sources.logs, *kernel], ctx, window)
     remarks = tuple(f"{file.path}: {note}" for file in opened for note in file.notes)
     remarks += tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
@@ -185,7 +190,12 @@ def open_log(path: str, opened: list[reading.LogFile], *, several: bool) -> app.
     opened.append(file)
     year = time.gmtime(file.changed_at).tm_year
     source = signals.Source(path, app.rank_of(path, several=several), None, year)
-    return app.Log(source, file.chunks(), counted=False, lean=os.stat(path).st_size >= _SMALL)
+    return app.Log(source, file.chunks(), counted=False, lean=file.size >= _SMALL)
+
+
+def text_log(source: signals.Source, data: bytes) -> app.Log:
+    """The log that is there as a whole, however long it is."""
+    return app.Log(source, reading.pieces(data), lean=len(data) >= _SMALL)
 
 
 def merged(known: contexts.Context, said: contexts.Context) -> contexts.Context:

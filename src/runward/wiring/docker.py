@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from runward import ports
 from runward.app import container_post_mortem as post_mortem
 from runward.backends.docker import backend, client, endpoints, output
 from runward.core import containers, errors, failures
@@ -161,7 +160,7 @@ def log_verdict(tail: bytes, seen: containers.Container) -> failures.Diagnosis |
 
     year = time.gmtime(seen.finished_at or time.time()).tm_year
     source = signals.Source(f"docker:{seen.name} (end of its log)", None, None, year)
-    log = diagnose.Log(source, [ports.Chunk(0, tail)])
+    log = wired.text_log(source, tail)
     return diagnose.judge(_rules(wired.engine), [log], context.Context())
 
 
@@ -173,9 +172,8 @@ def _rules(load: "Callable[[], app_diagnose.Engine]") -> "app_diagnose.Engine":
 
 def diagnosable(target: str) -> "Sources":
     """What the general diagnosis can read of `NAME|ID|latest`: the end of its log, and the exit code."""
-    from runward.app import diagnose
     from runward.core import context, signals
-    from runward.wiring.diagnose import Sources
+    from runward.wiring import diagnose as wired
 
     engine = Docker()
     try:
@@ -185,5 +183,7 @@ def diagnosable(target: str) -> "Sources":
         raise errors.Unreachable(errors.Problem(error.message, where=f"docker:{target}")) from error
     finally:
         engine.close()
-    log = diagnose.Log(signals.Source(f"docker:{seen.name}"), [ports.Chunk(0, tail)])
-    return Sources((log,), context.from_json({"exit_code": seen.exit_code, "docker": {"state": seen.status}}))
+    log = wired.text_log(signals.Source(f"docker:{seen.name}"), tail)
+    return wired.Sources(
+        (log,), context.from_json({"exit_code": seen.exit_code, "docker": {"state": seen.status}})
+    )

@@ -3,12 +3,10 @@
 import os
 import shlex
 
-from runward import ports
-from runward.app import diagnose
 from runward.backends.k8s import kubectl
 from runward.core import context, errors, job, signals
 from runward.runners import local
-from runward.wiring.diagnose import Sources
+from runward.wiring.diagnose import Sources, text_log
 
 
 def pods() -> kubectl.Pods:
@@ -28,10 +26,7 @@ def diagnosable(target: str) -> Sources:
     names = [(f"k8s:{target}", False)]
     if seen.restarts:
         names.insert(0, (f"k8s:{target} (previous)", True))
-    logs = [
-        diagnose.Log(signals.Source(name), [ports.Chunk(0, one.text(target, previous=before))])
-        for name, before in names
-    ]
+    logs = [text_log(signals.Source(name), one.text(target, previous=before)) for name, before in names]
     said = [context.Text("k8s", text) for text in (*one.events(target), seen.reason) if text]
     known = context.Context(
         exit=seen.exit,

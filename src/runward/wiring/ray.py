@@ -2,11 +2,9 @@
 
 import os
 
-from runward import ports
-from runward.app import diagnose
 from runward.backends.ray import backend, client
 from runward.core import context, errors, job, signals
-from runward.wiring.diagnose import Sources
+from runward.wiring.diagnose import Sources, text_log
 
 DEFAULT = "http://127.0.0.1:8265"
 
@@ -44,7 +42,7 @@ def diagnosable(target: str) -> Sources:
             raise errors.NotFound(errors.Problem(seen.why, f"ray:{target}"))
         raise errors.Unreachable(errors.Problem(seen.why, f"ray:{target}"))
     text = one.whole_log(job_id)
-    log = diagnose.Log(signals.Source(f"ray:{job_id}"), [ports.Chunk(0, text.encode())])
+    log = text_log(signals.Source(f"ray:{job_id}"), text.encode())
     known = context.Context(
         exit=seen.exit,
         running=not seen.state.final,
