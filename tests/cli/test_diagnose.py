@@ -1,6 +1,9 @@
 """`runward diagnose`, `rules` and the bench of diagnosis, from outside."""
 
 import json
+import os
+import pickle
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +45,58 @@ def test_one_log_a_rank_takes_the_rank_from_the_name(tmp_path, capsys):
     body = json.loads(capsys.readouterr().out)
     assert (body["verdict"]["cause"], body["verdict"]["rank"]) == ("exception", 1)
     assert body["considered"][0]["why"] == "chosen"
+
+
+TIMEOUT = "".join(
+    f"[rank{rank}]:[E1127 21:12:44.405355437 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective"
+    " operation timeout: WorkNCCL(SeqNum=53, OpType=ALLREDUCE, Timeout(ms)=15000) ran for 15035 milliseconds"
+    " before timing out.\n"
+    for rank in (0, 1)
+)
+
+
+def recorded(prefix, enqueued):
+    """Dumps of ranks that enqueued so many collectives and completed 52, in PyTorch's own shape and order."""
+    for rank, last in enumerate(enqueued):
+        status = {f"last_{word}_collective": last for word in ("enqueued", "started")}
+        entry = {
+            "collective_seq_id": last,
+            "profiling_name": "nccl:all_reduce",
+            "process_group": ("0", "default_pg"),
+            "state": "completed" if last == 52 else "started",
+            "is_p2p": False,
+        }
+        body = {
+            "version": "2.10",
+            "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(len(enqueued))])}},
+            "pg_status": {"0": {**status, "last_completed_collective": 52}},
+            "entries": [entry],
+        }
+        Path(f"{prefix}{rank}").write_bytes(pickle.dumps(body, 2))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_flight_recorder_dumps_beside_the_log_or_named_in_it_name_the_missing_rank(tmp_path, capsys, named):
+    prefix = tmp_path / ("dumps" if named else ".") / "nccl_trace_rank_"
+    prefix.parent.mkdir(exist_ok=True)
+    recorded(prefix, (53, 54, 52, 53))
+    log = tmp_path / "train.log"
+    log.write_text(
+        (f"TORCH_FR_DUMP_TEMP_FILE={prefix}\n" if named else "") + "step 52/100 loss 0.5\n" + TIMEOUT
+    )
+    assert entry.run(["diagnose", str(log), "--exit-code", "1", "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    verdict, first = body["verdict"], body["evidence"][0]
+    assert (verdict["cause"], verdict["rank"], verdict["certainty"]) == ("hang", 2, "proven")
+    assert (os.path.realpath(first["file"]), first["rank"]) == (os.path.realpath(f"{prefix}2"), 2)
+    assert (first["rule"], first["text"]) == (
+        "flight_recorder",
+        "group 0: last enqueued collective 52, last completed 52",
+    )
+    assert body["extra"]["flight_recorder"]["missing"] == [2]
+    os.utime(f"{prefix}2", (1000, 1000))  # left over from another run: then nobody is proven to be behind
+    assert entry.run(["diagnose", str(log), "--exit-code", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"]["certainty"] != "proven"
 
 
 def test_the_page_is_self_contained_and_escapes(tmp_path, capsys):

@@ -1,5 +1,6 @@
 """A real small training dies in every way it can; Runward says why, decides, and goes on from the right step."""
 
+import json
 import sys
 
 import pytest
@@ -53,6 +54,37 @@ def test_a_hang_is_ended_after_the_users_limit_and_resumed(box: Box):
     status = box.train("--stall-after", "3s", "--grace", "2s", command=box.demo("--fault", "hang"))
     assert attempts(status) == [("hang", "restart", None), ("none", None, 20)]
     assert status["attempts"][0]["decision"]["ended"] is True
+
+
+RECORDED = """
+import os, pickle
+print("step 52/100 loss 0.5", flush=True)
+for rank in range(2):
+    enqueued = 53 - rank
+    body = {
+        "version": "2.10",
+        "pg_status": {"0": {"last_enqueued_collective": enqueued, "last_completed_collective": 52}},
+        "entries": [],
+    }
+    with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + str(rank), "wb") as file:
+        pickle.dump(body, file, 2)
+print("[rank0]:[E1127 21:12:44.405355437 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation"
+      " timeout: WorkNCCL(SeqNum=53, OpType=ALLREDUCE, Timeout(ms)=15000) ran for 15035 milliseconds before timing out.")
+raise SystemExit(1)
+"""
+
+
+def test_a_watcher_reads_the_dumps_where_its_training_was_told_to_leave_them(box: Box):
+    dumps = box.work / "dumps"
+    dumps.mkdir()
+    command = [sys.executable, "-c", RECORDED]
+    env = {"TORCH_FR_DUMP_TEMP_FILE": str(dumps / "fr_")}
+    status = box.train("--policy", "observe", command=command, rc=1, env=env)
+    verdict = status["attempts"][0]["verdict"]
+    assert (verdict["cause"], verdict["rank"], verdict["certainty"]) == ("hang", 1, "proven")
+    assert status["attempts"][0]["evidence"][0]["file"] == str(dumps / "fr_1")
+    again = json.loads(box.cli("diagnose", "demo", "--json").stdout)
+    assert (again["verdict"]["rank"], again["extra"]["flight_recorder"]["missing"]) == (1, [1])
 
 
 def test_a_hang_that_is_not_restarted_exits_124(box: Box):

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from runward import ports
-from runward.app import following, jobs, pulse
+from runward.app import diagnose, following, jobs, pulse
 from runward.core import (
     checkpoints,
     context,
-    diagnosis,
     events,
     failures,
+    flight,
     job,
     mode_policies,
     observations,
@@ -78,6 +78,8 @@ class Means:
     save_progress: Callable[[Mapping[str, Any]], None]
     stall: stall.Settings
     circumstance: Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
+    dumps: Callable[[run.Attempt, Sequence[str]], flight.FlightSummary | None] = lambda _attempt, _named: None
+    """What the flight recorders of an attempt say: see `diagnose.Dumps`."""
 
 
 @dataclass(slots=True)
@@ -251,7 +253,11 @@ class Attending:
         jobs.drained(lambda: _read(hand.follower), quiet_s=0.0 if status.exit and status.exit.seen else 0.02)
         hand.follower.finish()
         standing = hand.follower.standing
-        found = diagnosis.diagnose(hand.follower.book, self._context(live, hand, status))
+        found, _ = diagnose.concluded(
+            hand.follower.book,
+            self._context(live, hand, status),
+            lambda named: self._means.dumps(live, named),
+        )
         listing = _judged(live, hand, self.listing(_poisoned_since(hand)))
         self._mark_suspects(listing)
         span = found.progress

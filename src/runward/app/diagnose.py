@@ -5,16 +5,21 @@ The same `Reader` serves a post-mortem over files and a watcher over growing log
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from runward import ports
 from runward.core import casebook, context, diagnosis, failures, rules, signals, tracebacks
+
+if TYPE_CHECKING:
+    from runward.core import flight
 
 MakeScanner = Callable[[], ports.Scanner]
 _IGNORED = "Exception ignored in"
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _LINE_END = re.compile(rb"[\n\r]")
 _LONGEST = 16 << 10
+_NAMED = 64
 _AROUND = 8
 """Progress lines kept on both sides of anything else in bulk data."""
 TRACEBACK_RULE, IGNORED_RULE = "python_traceback_start", "python_exception_ignored"
@@ -231,6 +236,26 @@ def book_of(
         for text in ctx.texts
     ]
     return read(engine, [*logs, *more], window)
+
+
+Dumps = Callable[[Sequence[str]], "flight.FlightSummary | None"]
+"""What the flight-recorder dumps of an attempt say, given the prefixes that its log names; None without any."""
+
+
+def concluded(
+    book: casebook.Casebook, ctx: context.Context, dumps: Dumps, attempt: int | None = None
+) -> tuple[failures.Diagnosis, context.Context]:
+    """The verdict, and what it rests on. Where ranks waited for one that is not known, their recorders are asked."""
+    found = diagnosis.diagnose(book, ctx, attempt)
+    if found.verdict.cause not in diagnosis.TIMEOUTS:
+        return found, ctx
+    named = [entry.signal.fields["dump"].rstrip("0123456789") for entry in book.with_field("dump")]
+    named += [entry.signal.fields["dump_prefix"] for entry in book.with_field("dump_prefix")]
+    said = dumps(list(dict.fromkeys(named))[:_NAMED])
+    if said is None:
+        return found, ctx
+    ctx = replace(ctx, flight=said)
+    return diagnosis.diagnose(book, ctx, attempt), ctx
 
 
 _RANKED = (

@@ -7,7 +7,7 @@ and completed, the rank that a barrier names, or the one that says nothing while
 import re
 from dataclasses import dataclass
 
-from runward.core import candidates, casebook, context
+from runward.core import candidates, casebook, context, failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Suspects:
     proven: bool
     """The ranks' own counters say so, or there is only one other rank: it hangs."""
     entries: tuple[casebook.Entry, ...] = ()
+    proof: tuple[failures.Evidence, ...] = ()
+    """What does not stand in the log."""
 
 
 _TEARDOWN = 8
@@ -32,7 +34,31 @@ def suspects(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
 ) -> Suspects | None:
     """The ranks that did not join the collective that the others waited in; None when nothing names one."""
-    return _named(book) or _counters(book) or _sequences(book) or _silent(book, found, ctx)
+    return (
+        _recorded(ctx, behind=True)
+        or _named(book)
+        or _counters(book)
+        or _sequences(book)
+        or _recorded(ctx, behind=False)
+        or _silent(book, found, ctx)
+    )
+
+
+def _recorded(ctx: context.Context, *, behind: bool) -> Suspects | None:
+    """Those that are behind by the flight recorders' counters; or the few of which there is no dump."""
+    seen = ctx.flight
+    if seen is None:
+        return None
+    if behind:
+        proof = seen.evidence()
+        return (
+            Suspects(seen.behind, f"flight recorder: {seen.text}", proven=True, proof=proof)
+            if seen.behind
+            else None
+        )
+    few = 0 < len(seen.silent) <= max(1, (len(seen.silent) + len(seen.ranks)) // 4) and len(seen.ranks) > 1
+    why = f"no flight-recorder dump of it: {seen.text}"
+    return Suspects(seen.silent, why, proven=False, proof=seen.evidence()) if few else None
 
 
 def _named(book: casebook.Casebook) -> Suspects | None:

@@ -7,9 +7,12 @@ are ignored, and words that are not understood are kept as text for the rules.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runward.core import exits, job
+
+if TYPE_CHECKING:
+    from runward.core import flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class Context:
     """Seconds without a new line."""
     checkpoint_age_s: float | None = None
     """Seconds since a checkpoint file grew."""
+    flight: "flight.FlightSummary | None" = None
+    """What the flight recorders of the ranks say, where their dumps were found."""
     extra: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -17,7 +17,6 @@ from runward.core import (
     numerics,
     redact,
     rules,
-    signals,
     standing,
     testimony,
     unusual,
@@ -27,7 +26,8 @@ from runward.core import evidence as evidences
 _C, _A = failures.Cause, failures.Action
 _PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT)
 """Of a training that made all its steps: the others went away, which is what they should do."""
-_TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
+TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
+"""Causes that are symptoms: somebody did not come."""
 _SHUTDOWN = candidates.GENERIC
 
 
@@ -92,8 +92,8 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     if chosen is None or chosen.weight < _floor(ctx):
         chosen = standing.judge(book, ctx)
         return Finding(chosen, found, None, dropped)
-    suspects = collectives.suspects(book, found, ctx) if chosen.cause in _TIMEOUTS else None
-    if suspects and suspects.proven and chosen.cause in _TIMEOUTS and suspects.ranks:
+    suspects = collectives.suspects(book, found, ctx) if chosen.cause in TIMEOUTS else None
+    if suspects and suspects.proven and chosen.cause in TIMEOUTS and suspects.ranks:
         chosen = replace(chosen, cause=_C.HANG)
     return Finding(chosen, found, suspects, dropped)
 
@@ -163,7 +163,7 @@ def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
         return None
     if finding.suspects is not None:
         return finding.suspects.ranks[0] if len(finding.suspects.ranks) == 1 else None
-    if chosen.cause in _TIMEOUTS:
+    if chosen.cause in TIMEOUTS:
         return None
     if chosen.rank is not None:
         return chosen.rank
@@ -235,7 +235,6 @@ def _diagnosis(
     proof = evidences.supporting(chosen, finding.found, finding.suspects, book)
     rare = unusual.pick(book) if verdict.cause is _C.UNKNOWN else []
     proof += [evidences.unusual_line(*line) for line in rare]
-    said = exits.words(ctx.exit) if ctx.exit else None
     return failures.Diagnosis(
         verdict=verdict,
         evidence=tuple(proof[:12]),
@@ -246,10 +245,14 @@ def _diagnosis(
         advice=advice.give(verdict.cause, book.rules.get(chosen.rule), fields(chosen, "the run")),
         progress=book.span(),
         notes=tuple(actions.notes(verdict, ctx)),
-        extra={key: value for key, value in {"exit": said, "unusual": [r[0] for r in rare]}.items() if value},
+        extra=_extra(ctx, [row[0] for row in rare]),
     )
 
 
-def line_of(signal: signals.Signal) -> failures.Evidence:
-    """A signal as evidence."""
-    return evidences.of_signal(signal)
+def _extra(ctx: context.Context, rare: list[str]) -> Mapping[str, object]:
+    facts = {
+        "exit": exits.words(ctx.exit) if ctx.exit else None,
+        "unusual": rare,
+        "flight_recorder": ctx.flight.to_json() if ctx.flight else None,
+    }
+    return {key: value for key, value in facts.items() if value}

@@ -55,7 +55,7 @@ def supporting(
     book: casebook.Casebook,
 ) -> list[failures.Evidence]:
     """The deciding line first, then what speaks for the same, each line once."""
-    lines = [of_signal(entry.signal) for entry in suspects.entries] if suspects else []
+    lines = [*suspects.proof, *(of_signal(entry.signal) for entry in suspects.entries)] if suspects else []
     if chosen.entry is not None or chosen.cause not in (_C.NONE, _C.UNKNOWN):
         lines.append(of_candidate(chosen))
     same = [c for c in found if c.cause in related(chosen.cause) and c is not chosen]

@@ -4,8 +4,10 @@ Input is the inert form of each rank's dump (mappings, lists, strings, numbers),
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from runward.core import failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,45 @@ class FlightSummary:
 
     ranks: tuple[int, ...]
     """Ranks whose dumps were read."""
-    missing: tuple[int, ...]
-    """Ranks that others wait for: they enqueued less, or are members without a dump."""
+    behind: tuple[int, ...]
+    """Ranks that others wait for by their own counters: they never came to the collective."""
+    silent: tuple[int, ...]
+    """Members of a group with a waiting rank that left no dump that can be read."""
     statuses: tuple[GroupStatus, ...]
     text: str
     unread: Mapping[str, str]
     """Why a dump was not read, by file."""
+    files: Mapping[int, str] = field(default_factory=dict)
+    """The dump of each rank."""
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Those behind; where there are none, the silent ones."""
+        return self.behind or self.silent
+
+    def waiting(self) -> tuple[int, ...]:
+        """One rank of each group that waits in a collective: its dump says in which."""
+        newest = _newest(self.statuses)
+        found = {s.group: s.rank for s in reversed(self.statuses) if s.enqueued > newest[s.group]}
+        return tuple(sorted(set(found.values())))
+
+    def evidence(self) -> tuple[failures.Evidence, ...]:
+        """What the dumps of those behind and of one that waits for them say."""
+        newest = _newest(self.statuses)
+        late = [s for s in self.statuses if s.rank in self.behind and s.enqueued <= newest[s.group]]
+        groups = {s.group for s in late}
+        waits = [s for s in self.statuses if s.rank in self.waiting() and (s.group in groups or not late)]
+        return tuple(
+            failures.Evidence(
+                f"group {s.group}: last enqueued collective {s.enqueued}, last completed"
+                f" {s.completed}" + (f", waits in {s.waiting_in}" if s.waiting_in else ""),
+                file=self.files.get(s.rank),
+                rank=s.rank,
+                rule="flight_recorder",
+                source="flight_recorder",
+            )
+            for s in (*late[:3], *waits[:2])
+        )
 
     def to_json(self) -> dict[str, Any]:
         """For `extra.flight_recorder` of a diagnosis."""
@@ -53,6 +88,14 @@ class FlightSummary:
             ],
             "unread": dict(self.unread),
         }
+
+
+def _newest(table: Sequence[GroupStatus]) -> dict[str, int]:
+    """The newest collective of each group that any rank completed."""
+    found: dict[str, int] = {}
+    for status in table:
+        found[status.group] = max(status.completed, found.get(status.group, -1))
+    return found
 
 
 def _whole(value: object) -> int:
@@ -134,40 +177,53 @@ def members(dump: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def summarise(dumps: Mapping[int, Mapping[str, Any]], unread: Mapping[str, str]) -> FlightSummary:
-    """Compare the ranks: in a group, the missing one enqueued less than the others, or left no dump."""
+def summarise(
+    dumps: Mapping[int, Mapping[str, Any]], unread: Mapping[str, str], files: Mapping[int, str] | None = None
+) -> FlightSummary:
+    """Compare the ranks: in a group, the missing one did not enqueue what the others wait in, or left no dump."""
     table = [status for rank, dump in sorted(dumps.items()) for status in statuses(rank, dump)]
     by_group: dict[str, list[GroupStatus]] = {}
     for status in table:
         by_group.setdefault(status.group, []).append(status)
-    missing: set[int] = set()
+    behind: set[int] = set()
+    silent: set[int] = set()
     lines: list[str] = []
     known = {group: ranks for dump in dumps.values() for group, ranks in members(dump).items()}
     if len(known) == len(by_group) == 1:  # the default group is named "" in one table and "0" in the other
         known = dict(zip(by_group, known.values(), strict=True))
     for group, own in sorted(by_group.items()):
-        late, line = _late(group, own, known.get(group, ()))
-        missing.update(late)
+        late, without, line = _late(group, own, known.get(group, ()))
+        behind |= late
+        silent |= without
         lines += [line] if line else []
     text = "; ".join(lines) or ("no collective is unfinished" if table else "no dump could be read")
-    return FlightSummary(tuple(sorted(dumps)), tuple(sorted(missing)), tuple(table), text, dict(unread))
+    return FlightSummary(
+        tuple(sorted(dumps)),
+        tuple(sorted(behind)),
+        tuple(sorted(silent)),
+        tuple(table),
+        text,
+        dict(unread),
+        dict(files or {}),
+    )
 
 
-def _late(group: str, own: Sequence[GroupStatus], ranks: tuple[int, ...]) -> tuple[set[int], str]:
-    newest = max(status.enqueued for status in own)
-    waiting = [status for status in own if status.enqueued == newest and status.completed < newest]
+def _late(group: str, own: Sequence[GroupStatus], ranks: tuple[int, ...]) -> tuple[set[int], set[int], str]:
+    """A rank that enqueued no more than what was completed holds up those that did; to be ahead is no fault."""
+    newest = _newest(own)[group]
+    waiting = [status for status in own if status.enqueued > newest]
     if not waiting:
-        return set(), ""
-    late = {status.rank for status in own if status.enqueued < newest}
+        return set(), set(), ""
+    late = {status.rank for status in own if status.enqueued <= newest}
     silent = {rank for rank in ranks if rank not in {status.rank for status in own}}
-    where = waiting[0].waiting_in or f"collective #{newest}"
+    where = waiting[0].waiting_in or f"collective #{newest + 1}"
     waits = f"rank{'s' if len(waiting) > 1 else ''} {_list(s.rank for s in waiting)}"
     line = f"group {group}: {waits} in {where}"
     if late:
         line += f"; rank{'s' if len(late) > 1 else ''} {_list(late)} did not join"
     if silent:
         line += f"; no dump of rank{'s' if len(silent) > 1 else ''} {_list(silent)}"
-    return late or silent, line
+    return late, silent, line
 
 
 def _list(ranks: Any) -> str:

@@ -4,11 +4,15 @@ The dumps are pickles. They are walked opcode by opcode; what names code becomes
 their arguments. Sizes and depths are bounded.
 """
 
+import errno
+import itertools
 import json
+import math
 import os
 import pickletools
 import re
-from collections.abc import Callable, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,8 +20,17 @@ from runward.core import flight
 
 MAX_BYTES = 64 << 20
 MAX_OPCODES = 4_000_000
+MAX_FILES = 4096
+_HEAD = 1 << 20
+"""Bytes in which the counters of a dump stand, before its thousands of entries."""
+_SEEN = 65536
+"""Names of a folder that are looked at."""
 _MARK: Final = object()
-_RANK = re.compile(r"(?:rank_?|_)(\d{1,6})(?:\.json|\.pkl|\.pickle)?$")
+_WHOLE = 8
+"""Dumps of which all entries are read."""
+_ENDS = r"(?P<rank>\d{1,6})(?:\.json|\.pkl|\.pickle)?"
+_NAME = re.compile(r"(?i)[\w.-]*(?:trace|flight|recorder|comm_lib|nccl)[\w.-]*?" + _ENDS)
+"""`nccl_trace_rank_3`, `comm_lib_trace_rank_3`, `trace_3.json`."""
 
 
 class Unreadable(Exception):
@@ -31,28 +44,73 @@ class Named:
     name: str
 
 
-def read_folder(folder: str, prefix: str = "") -> flight.FlightSummary:
-    """Summary over all dumps in `folder` whose name begins with `prefix` and ends with a rank."""
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the dumps of one attempt may lie."""
+
+    folders: Sequence[str] = ()
+    """Folders in which dumps have names such as PyTorch gives them."""
+    prefixes: Sequence[str] = ()
+    """Paths to which PyTorch was told to append the rank: TORCH_FR_DUMP_TEMP_FILE and its older name."""
+    since: float = -math.inf
+    until: float = math.inf
+    """Seconds since the epoch: dumps that were written before or after belong to something else."""
+
+
+def find(where: Where) -> dict[int, str]:
+    """The dumps by rank; of several of one rank the newest. What cannot be seen is not there."""
+    found: dict[int, tuple[float, str]] = {}
+    asked = [(folder, _NAME) for folder in where.folders]
+    for prefix in where.prefixes:
+        folder, name = os.path.split(prefix)
+        asked.append((folder, re.compile(re.escape(name) + _ENDS)))
+    for folder, pattern in dict.fromkeys(asked):
+        for rank, path, written in _candidates(folder, pattern):
+            if where.since <= written <= where.until and (rank not in found or found[rank][0] < written):
+                found[rank] = (written, path)
+    return {rank: path for rank, (_, path) in sorted(found.items())[:MAX_FILES]}
+
+
+def _candidates(folder: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, str, float]]:
+    try:
+        with os.scandir(folder or ".") as entries:
+            for entry in itertools.islice(entries, _SEEN):
+                match = pattern.fullmatch(entry.name)
+                if match and entry.is_file():
+                    yield int(match["rank"]), entry.path, entry.stat().st_mtime
+    except OSError:
+        return
+
+
+def summary(files: Mapping[int, str]) -> flight.FlightSummary:
+    """What the dumps say together. Of most only the counters are read, of one that waits all of it."""
     dumps: dict[int, Mapping[str, Any]] = {}
     unread: dict[str, str] = {}
-    for name in sorted(os.listdir(folder))[:65536]:
-        match = _RANK.search(name)
-        if match is None or not name.startswith(prefix):
-            continue
+    for rank, path in files.items():
         try:
-            dumps[int(match.group(1))] = read(os.path.join(folder, name))
+            dumps[rank] = read(path, head=True)
         except Unreadable as why:
-            unread[name] = str(why)
-    return flight.summarise(dumps, unread)
+            unread[path] = str(why)
+    for rank in flight.summarise(dumps, unread).waiting()[:_WHOLE]:
+        try:
+            dumps[rank] = read(files[rank])
+        except Unreadable as why:
+            unread[files[rank]] = str(why)
+    return flight.summarise(dumps, unread, files)
 
 
-def read(path: str) -> Mapping[str, Any]:
-    """One dump. Raises Unreadable."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise Unreadable(error.strerror or str(error)) from error
+def read(path: str, *, head: bool = False) -> Mapping[str, Any]:
+    """One dump; `head`: without its entries where it has counters. Raises Unreadable."""
+    if head:
+        data = _bytes(path, _HEAD)
+        if data[:1] not in {b"", b"{", b"["}:
+            try:
+                value = inert(data, until="entries")
+            except Unreadable:
+                value = None  # all of it will say why
+            if isinstance(value, dict) and value.get("pg_status"):
+                return value
+    data = _bytes(path, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise Unreadable(f"larger than {MAX_BYTES >> 20} MiB")
     if not data:
@@ -63,6 +121,18 @@ def read(path: str) -> Mapping[str, Any]:
     return value
 
 
+def _bytes(path: str, size: int) -> bytes:
+    """The first bytes of a file; a pipe or a device is none, and is not waited for."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "is no file")
+            return file.read(size)
+    except OSError as error:
+        raise Unreadable(error.strerror or str(error)) from error
+
+
 def _json(data: bytes) -> Any:
     try:
         return json.loads(data)
@@ -70,8 +140,8 @@ def _json(data: bytes) -> Any:
         raise Unreadable(f"cut short or no JSON: {error}") from error
 
 
-def inert(data: bytes) -> Any:
-    """The value of a pickle made of plain values. Raises Unreadable."""
+def inert(data: bytes, until: str | None = None) -> Any:
+    """The value of a pickle made of plain values; of a mapping what stands before key `until`. Raises Unreadable."""
     machine = _Machine()
     try:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(data)):
@@ -79,6 +149,8 @@ def inert(data: bytes) -> Any:
                 raise Unreadable(f"more than {MAX_OPCODES} values")
             if opcode.name == "STOP":
                 return machine.pop()
+            if until is not None and argument == until and machine.depth == 1:
+                return machine.so_far()
             machine.step(opcode.name, argument)
     except (ValueError, IndexError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise Unreadable(f"cut short or no pickle: {error}") from error
@@ -158,6 +230,18 @@ class _Machine:
             self._verbs[name](argument)
         elif name not in _IGNORED:
             raise Unreadable(f"refused: it holds more than plain values ({name})")
+
+    @property
+    def depth(self) -> int:
+        """How many collections are being filled, where the outermost is a mapping."""
+        return (
+            sum(one is _MARK for one in self.stack) if self.stack and isinstance(self.stack[0], dict) else 0
+        )
+
+    def so_far(self) -> Any:
+        """The outermost mapping with the pairs that were read of it."""
+        self._set(self._to_mark())
+        return self.pop()
 
     def pop(self) -> Any:
         value = self.stack.pop()

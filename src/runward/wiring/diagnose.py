@@ -1,6 +1,7 @@
 """Puts the diagnosis together: rules, scanner, files, and the targets that other areas know."""
 
 import glob
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from runward.config import rulesets
 from runward.core import context as contexts
 from runward.core import durations, errors, exits, failures, rules, signals
 from runward.scan import reading
+from runward.wiring import flights
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Sources:
     context: contexts.Context = field(default_factory=contexts.Context)
     one_attempt: bool = False
     """Whether these are the logs of the wanted attempt alone."""
+    search: flights.Search | None = None
+    """Where flight-recorder dumps of the attempt may lie; None: beside the logs."""
     box: Mapping[str, object] | None = None
     """What the machine was like at its end, where a record knows."""
 
@@ -108,9 +112,17 @@ def answer(question: Question) -> Answer:
     book = app.book_of(made, [*sources.logs, *kernel], ctx, window)
     remarks = tuple(f"{file.path}: {note}" for file in opened for note in file.notes)
     remarks += tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
-    found = _numbered(diagnosis.diagnose(book, ctx, attempt), opened)
+    search = sources.search or _beside([log.source.file for log in sources.logs], opened)
+    found, ctx = app.concluded(book, ctx, search, attempt)
+    found = _numbered(found, opened)
     weighed = diagnosis.weighed(book, ctx, attempt) if question.explain else []
     return Answer(found, weighed, remarks, sources.box)
+
+
+def _beside(paths: Sequence[str | None], opened: Sequence[reading.LogFile]) -> flights.Search:
+    ends = [file.changed_at for file in opened]
+    window = (min(ends) - flights.NEAR_S, max(ends)) if ends else (-math.inf, math.inf)
+    return flights.Search([path for path in paths if path], *window)
 
 
 def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> failures.Diagnosis:

@@ -26,13 +26,16 @@ def diagnosable(name: str, attempt: int | None = None) -> Sources:
     if asked is None or chosen.handle is None:
         raise errors.NotFound(f"the output of attempt {chosen.n} of {name!r} is not on this machine")
     place = assembly.place_for(asked, acts=False)
-    logs = tuple(
-        app.Log(signals.Source(stream.name, stream.rank), _chunks(stream))
-        for stream in place.backend.logs(chosen.handle)
-    )
+    streams = place.backend.logs(chosen.handle)
+    logs = tuple(app.Log(signals.Source(one.name, one.rank), _chunks(one)) for one in streams)
     status = place.backend.poll([chosen.handle])[chosen.handle]
     moment = looking.moments(state).get(chosen.n)
-    return Sources(logs, _context(chosen, chosen.handle, status, place), box=moment)
+    return Sources(
+        logs,
+        _context(chosen, chosen.handle, status, place),
+        box=moment,
+        search=assembly.search(asked, place, chosen, streams),
+    )
 
 
 def _attempt(state: run.RunState, name: str, n: int | None) -> run.Attempt:

@@ -1,5 +1,6 @@
 """Puts one run's watch together: driver, observers, performer."""
 
+import math
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from runward.core import (
     errors,
     events,
     failures,
+    flight,
     job,
     mode_policies,
     observations,
@@ -44,7 +46,7 @@ from runward.core import (
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
 from runward.ui import handbook, view
-from runward.wiring import clock, handbooks, leases, memory, places, processes, run_gpus
+from runward.wiring import clock, flights, handbooks, leases, memory, places, processes, run_gpus
 from runward.wiring import diagnose as reading
 from runward.wiring.place import Place
 
@@ -265,6 +267,10 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
         except ports.StoreUnavailable:
             return  # the newest sample is a convenience; the journal says by itself that it cannot be written
 
+    def dumps(live: run.Attempt, named: Sequence[str]) -> flight.FlightSummary | None:
+        streams = place.backend.logs(live.handle or "")
+        return search(asked, place, live, streams)(named)
+
     return attending.Means(
         options=asked,
         clock=parts.clock,
@@ -277,8 +283,24 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
         heartbeat=lambda: _first_line(asked.heartbeat),
         facts=lambda found: {**dependencies.facts(found, asked), **place.facts(found)},
         circumstance=place.circumstance,
+        dumps=dumps,
         save_progress=save,
         stall=_stall_settings(asked),
+    )
+
+
+def search(
+    asked: options.RunOptions, place: Place, attempt: run.Attempt, streams: Sequence[ports.LogStream]
+) -> flights.Search:
+    """Where the flight-recorder dumps of an attempt may lie."""
+    kept = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
+    return flights.Search(
+        [stream.name for stream in streams],
+        attempt.started_at or attempt.planned_at,
+        attempt.ended_at if attempt.ended_at is not None else math.inf,
+        kept.get("env", {}),
+        asked.cwd,
+        here=place.pids is not None,
     )
 
 
