@@ -3,10 +3,12 @@
 import os
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 TOKEN = f"a-1-{os.getpid():x}"
 """Of an attempt: another one in every worker, because strays are looked for by token on the whole machine."""
 PATIENCE_S = 60.0
+T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
@@ -14,3 +16,12 @@ def wait_until(condition: Callable[[], object], what: str, patience_s: float = P
     while not condition():
         assert time.monotonic() < deadline, f"never came true: {what}"
         time.sleep(0.01)
+
+
+def until(look: Callable[[], T], what: str = "it", patience_s: float = PATIENCE_S) -> T:
+    """The first answer of `look` that is true."""
+    deadline = time.monotonic() + patience_s
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"{what} never came: {found!r}"
+        time.sleep(0.02)
+    return found

@@ -202,7 +202,7 @@ POD = {
 KUBECTL = """import json, os, sys
 if "exec" in sys.argv:
     os.execvp(sys.argv[sys.argv.index("--") + 1], sys.argv[sys.argv.index("--") + 1:])
-print(json.dumps(POD) if "get" in sys.argv else "step: 3 loss: 1.0\\nNCCL INFO Using network IB")
+print(json.dumps(POD) if "/log?" not in sys.argv[-1] else "step: 3 loss: 1.0\\nNCCL INFO Using network IB")
 """
 
 

@@ -8,6 +8,8 @@ from runward import ports
 from runward.app import waking, watching
 
 _FOREGROUND_S = 0.1
+_TOGETHER_S = 0.0005
+"""So much later for each run under watch: of thousands, those due within a second are looked at together."""
 _ASKED_EVERY_S = 1.0
 """A watcher on another host cannot be woken by a signal: the store is asked for requests so often."""
 
@@ -32,6 +34,8 @@ class Loop:
     _asked_at: float = field(default=0.0)
     _asked: Collection[int] = field(default=())
     _woken: bool = field(default=True)
+    _touched: Collection[int] = field(default=())
+    """Runs of which a descriptor told something."""
 
     def run(self) -> None:
         """Until every run is done, `leaving` is set, or the leases are lost."""
@@ -44,10 +48,11 @@ class Loop:
             self._sleep()
 
     def _tick(self) -> None:
-        """Tick what is due; after a signal or a death everything, as it is not known whom it was for."""
+        """Tick what is due or was touched; after a signal everything, as it is not known whom it was for."""
         woken, self._woken = self._woken, False
+        wanted = {*self._asked, *self._touched}
         for watch in list(self.watches):
-            if not woken and not watch.due and watch.driver.row.id not in self._asked:
+            if not woken and not watch.due and watch.driver.row.id not in wanted:
                 continue
             try:
                 watch.tick()
@@ -67,15 +72,16 @@ class Loop:
         """Until the next tick is due, something dies, or a signal comes. Output is shown meanwhile."""
         while not self.leaving:
             left = min((watch.due_in() for watch in self.watches), default=1.0)
+            left = max(left, len(self.watches) * _TOGETHER_S)
             step = min(left, _ASKED_EVERY_S if self.shown is None else _FOREGROUND_S)
-            descriptors = [fd for watch in self.watches for fd in watch.wait_fds()]
-            signums = self.alarm.sleep(step, descriptors)
+            waited = [(fd, watch.driver.row.id) for watch in self.watches for fd in watch.wait_fds()]
+            signums = self.alarm.sleep(step, [fd for fd, _ in waited])
             for signum in signums:
                 self.on_signal(signum)
             if self.shown is not None:
                 self.shown()
-            self._woken = bool(signums) or self._died(descriptors)
-            if self._woken or step >= left or self._pressed():
+            self._woken, self._touched = bool(signums), self._died(waited)
+            if self._woken or self._touched or step >= left or self._pressed():
                 return
 
     def _pressed(self) -> bool:
@@ -89,7 +95,7 @@ class Loop:
             return False
         return any(watch.driver.row.id in self._asked for watch in self.watches)
 
-    def _died(self, descriptors: Sequence[int]) -> bool:
-        """Whether one of the descriptors that were waited for is not waited for any more."""
+    def _died(self, waited: Sequence[tuple[int, int]]) -> Collection[int]:
+        """Runs of which a descriptor that was waited for is not waited for any more."""
         now = {fd for watch in self.watches for fd in watch.wait_fds()}
-        return any(fd not in now for fd in descriptors)
+        return {run for fd, run in waited if fd not in now}

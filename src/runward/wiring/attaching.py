@@ -39,6 +39,10 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
         _keep_slurm(asked.name, rest)
     if scheme == "docker":
         _keep_docker(asked.name, handle)
+    if scheme == "k8s":
+        from runward.wiring import k8s_runs
+
+        k8s_runs.keep_attached(asked.name, rest)
     store.append(row.id, _first_events(asked, handle), 0)
     if given["detach"]:
         store.close()
@@ -69,6 +73,10 @@ def _options(
         env = dict(os.environ)
     elif scheme == "docker":
         handle, argv = _docker_container(rest)
+    elif scheme == "k8s":
+        from runward.wiring import k8s_runs
+
+        handle, argv = k8s_runs.attach(rest, act=bool(given["act"]))
     elif scheme == "file":
         rest = os.path.abspath(rest)
         handle, target = f"given:{rest}", f"file:{rest}"

@@ -96,15 +96,15 @@ def _cluster_devices(found: Look, ask: Callable[[], list[dict[str, Any]]]) -> li
 
 
 def k8s(rest: str, asked: Asked) -> Look:
-    """A pod."""
+    """A pod, or the pods of what owns them."""
     from runward.wiring import k8s as clusters
 
     one = clusters.pods()
-    found = Look(looks.seen(one.poll([rest])[rest], f"k8s:{rest}"))
+    found = Look(clusters.seen(one, rest))
     found.text = (looks.tried(found, "log", lambda: one.text(rest)) or b"").decode("utf-8", "replace")
     found.hear("log", found.text)
-    pods = asked.pods or (rest,)
-    if not found.status.state.final:
+    pods = asked.pods or clusters.pod_names(one, rest)
+    if pods and not found.status.state.final:
         found.devices = lambda: _pod_devices(found, pods)
         found.saved = _saved_in_pod(found, Asked(pods, asked.checkpoints))
     return found

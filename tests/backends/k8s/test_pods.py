@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runward import ports
-from runward.backends.k8s import kubectl
+from runward.backends.k8s import asked, kubectl, targets
 from runward.core import errors, job, kubernetes
 from runward.runners import local, pod
 
@@ -24,8 +24,12 @@ def a_pod(state=None, phase="Running", last=None, **status):
         **({"lastState": last} if last else {}),
     }
     return {
-        "metadata": {"uid": "u1"},
-        "spec": {"nodeName": "gpu-7", "containers": [{"name": "train"}, {"name": "sidecar"}]},
+        "metadata": {"name": "x", "uid": "u1"},
+        "spec": {
+            "restartPolicy": "Never",
+            "nodeName": "gpu-7",
+            "containers": [{"name": "train"}, {"name": "sidecar"}],
+        },
         "status": {"phase": phase, "containerStatuses": [container], **status},
     }
 
@@ -76,7 +80,7 @@ def test_a_kill_for_memory_has_its_witness_and_an_unknown_end_no_code():
 
 
 STAND_IN = """
-import json, os, sys
+import json, os, sys, time
 folder = os.environ["STAND_IN_FOLDER"]
 argv = sys.argv[1:]
 def show(name):
@@ -88,9 +92,17 @@ def show(name):
 if os.path.exists(os.path.join(folder, "down")):
     sys.stderr.write("Unable to connect to the server: net/http: TLS handshake timeout\\n")
     sys.exit(1)
-if argv[:2] == ["get", "pod"]: show(argv[4] + ".json")
-elif argv[:2] == ["get", "events"]: show("events.json")
-elif argv[0] == "logs": show("previous.log" if "--previous" in argv else "now.log")
+if argv[:2] == ["get", "--raw"]:
+    path, _, query = argv[2].partition("?")
+    name = path.rpartition("/")[2]
+    if name == "log": show("previous.log" if "previous" in query else "now.log")
+    elif name == "events": show("events.json")
+    elif "watch=true" in query: time.sleep(600)
+    elif name == "pods":
+        every = [f for f in os.listdir(folder) if f.endswith(".json") and f != "events.json"]
+        sys.stdout.write('{"metadata": {"resourceVersion": "1"}, "items": [')
+        sys.stdout.write(",".join(open(os.path.join(folder, f)).read() for f in every) + "]}")
+    else: show(name + ".json")
 elif argv[0] == "exec":
     inner = argv[argv.index("--") + 1:]
     try: os.execvp(inner[0], inner)
@@ -108,8 +120,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def pods(folder: Path) -> kubectl.Pods:
-    return kubectl.Pods(local.Local(), (sys.executable, str(folder / "kubectl.py")))
+def pods(folder: Path) -> asked.Pods:
+    return asked.Pods(kubectl.Kubectl(local.Local(), (sys.executable, str(folder / "kubectl.py"))))
 
 
 def test_an_api_server_that_does_not_answer_says_nothing_about_the_pod(folder):
@@ -122,23 +134,12 @@ def test_an_api_server_that_does_not_answer_says_nothing_about_the_pod(folder):
     (folder / "down").unlink()
     (folder / "x.json").write_text("<html>")
     assert isinstance(one.poll(["ml/x"])["ml/x"], job.Unseen)
-    (folder / "x.json").unlink()
-    gone = one.poll(["ml/x"])["ml/x"]
-    assert (gone.state, gone.exit) == (S.CANCELLED, job.ExitStatus.unseen())
-
-
-def test_another_pod_of_the_same_name_is_another_job(folder):
-    one = pods(folder)
-    (folder / "x.json").write_text(json.dumps(a_pod()))
-    one.poll(["ml/x"])
-    (folder / "x.json").write_text(json.dumps({**a_pod(), "metadata": {"uid": "u2"}}))
-    assert one.poll(["ml/x"])["ml/x"].word == "Deleted, and made anew"
 
 
 @pytest.mark.parametrize("name", ["", "a/-o", "../x", "a b", "ml/--all"])
 def test_a_name_cannot_become_an_option(name):
     with pytest.raises(errors.UsageError):
-        kubectl.split(name)
+        targets.parse(name)
     with pytest.raises(errors.UsageError):
         pod.Pod(local.Local(), name)
 
@@ -195,7 +196,7 @@ def test_health_says_what_it_could_not_ask(folder, tmp_path):
     assert done.returncode == 0
     assert "unknown: network: NCCL has printed no line about it" in done.stdout
     assert "unknown: GPUs of ml/x:" in done.stdout
-    assert runward(tmp_path, "health", "nothing").returncode == 2
+    assert runward(tmp_path, "health", "k8s:ml/nobody").returncode == 3
 
 
 SMI = """import sys

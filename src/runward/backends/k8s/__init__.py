@@ -1,1 +1,1 @@
-"""Pods of a Kubernetes cluster, by kubectl with the user's own rights."""
+"""A Kubernetes cluster: pods and what owns them, by watch streams, with the user's own rights."""
