@@ -98,6 +98,38 @@ def test_a_stall_needs_every_witness_to_be_silent():
     assert "block-buffered" in moving.notes[0]
 
 
+GPU = (far_facts.Gpu(0, 0.0, 1000.0, 80000.0),)
+NOTES = [
+    (but(gpus=GPU), "GPU 0 % while steps advance"),
+    (but(gpus=GPU, threads=400), "cap OMP_NUM_THREADS"),
+    (but(load=90.0), "noisy neighbour"),
+    (but(boot_id="z"), "rebooted since the last look; it runs again"),
+]
+
+
+@pytest.mark.parametrize(("facts", "said"), NOTES)
+def test_what_looks_bad_and_is_not_is_a_note_and_calls_nobody(facts, said):
+    report = look(facts)
+    assert (report.cell, report.escalate) == (Cell.HEALTHY, False)
+    assert said in "; ".join(report.notes)
+
+
+def test_a_gpu_at_0_beside_a_step_that_stands_is_not_excused():
+    assert look(but(gpus=GPU), SEEN._replace(step="Epoch 3/9")).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("max", None), ("9223372036854771712", None), ("1000", 1000), ("", None)]
+)
+def test_a_memory_limit_that_is_none_is_no_limit_and_raises_no_alarm(text, limit):
+    answer = f"{far_facts.BEGIN}\nmem.current=950\nmem.max={text}\noom_kill=0\n{far_facts.END}"
+    facts = far_facts.parse(answer, far_facts.Questions())
+    assert facts.mem_max == limit
+    assert ("memory 95%" in "; ".join(look(but(mem_current=950, mem_max=facts.mem_max)).reasons)) == (
+        limit == 1000
+    )
+
+
 def test_nothing_said_about_completion_is_not_called_complete_or_dead():
     wanted = patrolling.Expected("b", far_facts.Questions())
     facts = but(GONE, markers={}, results=(), counts={}, logs=(), folders=())

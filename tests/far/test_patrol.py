@@ -177,39 +177,84 @@ def test_a_dash_box_with_nothing_but_a_shell_still_answers(net, env, tmp_path):
 
 _ALONE = """
 mount -t tmpfs tmpfs /var/spool/cron
+mount -t tmpfs tmpfs /run
 mkdir -m 1730 /var/spool/cron/crontabs
 chgrp crontab /var/spool/cron/crontabs
+printf '%s required pam_permit.so\n' auth account session >"$TMP/pam"
+mount --bind "$TMP/pam" /etc/pam.d/cron
 "$@" </dev/null
 "$@" --yes
 "$@" --yes
 crontab -l
-line=$(crontab -l | sed "s/^[0-9,]* . . . . //")
-sh -c "$line"
+crontab -l | sed 's/^3,33 [*] [*] [*] [*] /@reboot /' | crontab -
+$(command -v cron || echo /usr/sbin/cron) -f &
+n=0
+until [ -s "$LOG" ] || [ $n -gt 600 ]; do sleep 0.1; n=$((n + 1)); done
+kill $!
 "$1" -m runward patrol --uninstall "$NAME"
 crontab -l
 true
 """
 
 
-def test_a_schedule_is_asked_for_made_replaced_and_removed_and_its_line_works(net, box, env):
+def test_cron_runs_a_patrol_that_was_asked_for_made_once_and_removed(net, box, env, tmp_path):
+    """The daemon starts it as at a boot: in the environment that cron gives, without waiting for a minute."""
     alone = ("unshare", "--mount", "sh", "-c", _ALONE, "sh")
-    done = runward({**env, "NAME": box.alias}, "patrol", f"ssh:{box.alias}/", "--no-gpus", "--match", "it's $(x)",
-                   "--install", "cron", prefix=alone)  # fmt: skip
+    log = pathlib.Path(env["RUNWARD_STATE_DIR"], "patrol", f"{box.alias}.log")
+    mine = {**env, "NAME": box.alias, "LOG": str(log), "TMP": str(tmp_path)}
+    done = runward(mine, "patrol", f"ssh:{box.alias}/", "--no-gpus", "--match", "it's $(x) 5%", "--install", "cron",
+                   prefix=alone)  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("3,33 * * * *")]
     assert len(lines) == 1, done.stdout + done.stderr
     assert "would be put in place" in done.stderr
     assert "removed the patrol's schedule (cron)" in done.stdout
-    log = os.path.join(env["RUNWARD_STATE_DIR"], "patrol", f"{box.alias}.log")
-    assert pathlib.Path(log).read_text().startswith(f"{box.alias}  ")
+    assert log.read_text().startswith(f"{box.alias}  "), done.stderr
 
 
-def test_a_tmux_schedule_runs_and_is_removed(box, env, tmp_path):
+def test_a_tmux_schedule_patrols_and_is_removed(box, env, tmp_path):
     mine = {**env, "TMUX_TMPDIR": str(tmp_path)}
-    done = runward(mine, "patrol", f"ssh:{box.alias}/", "--install", "tmux", "--yes")
-    assert done.returncode == 0, done.stderr
-    listed = subprocess.run(["tmux", "ls"], env=mine, capture_output=True, text=True, check=False)
-    assert f"runward-patrol-{box.alias}" in listed.stdout
-    assert "(tmux)" in runward(mine, "patrol", "--uninstall", box.alias).stdout
+    unset = ("tmux", "new-session", "-d", "-s", "older", "sleep 600")  # its server has another environment
+    older = {k: v for k, v in mine.items() if not k.startswith("RUNWARD")} | {"PATH": os.environ["PATH"]}
+    subprocess.run(unset, env=older, check=True)
+    try:
+        done = runward(mine, "patrol", f"ssh:{box.alias}/", "--no-gpus", "--install", "tmux", "--yes")
+        assert done.returncode == 0, done.stderr
+        name = f"runward-patrol-{box.alias}"
+
+        def seen():
+            shot = ["tmux", "capture-pane", "-p", "-t", f"={name}:"]
+            return subprocess.run(shot, env=mine, capture_output=True, text=True, check=False).stdout
+
+        wait_until(lambda: seen().startswith(f"{box.alias}  "), "it patrols")
+        assert "(tmux)" in runward(mine, "patrol", "--uninstall", box.alias).stdout
+    finally:
+        subprocess.run(["tmux", "kill-server"], env=mine, check=False)
+
+
+def test_the_systemd_timer_is_one_that_systemd_takes(env, tmp_path, monkeypatch):
+    import shutil
+
+    from runward.wiring import scheduling
+
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("RUNWARD_STATE_DIR", "/a b/50%/$x")
+    units = scheduling._units(
+        "it's 100% $(b)", [sys.executable, "-m", "runward", "patrol", "--match", 'a "b" $c 5% \\d']
+    )
+    for path, text in units:
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(path).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "--user", "verify", "--man=no", *(path for path, _ in units)],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "runward-patrol" in line]) == (
+        0,
+        [],
+    ), done.stderr
+    assert 'Environment="RUNWARD_STATE_DIR=/a b/50%%/$x"' in units[0][1]
 
 
 def test_twenty_boxes_answer_while_three_swallow_packets(net, env):

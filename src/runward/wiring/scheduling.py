@@ -47,7 +47,11 @@ def install(kind: str, name: str, argv: Sequence[str]) -> str:
                 ["tmux", "kill-session", "-t", f"={_unit(name)}"], capture_output=True, check=False
             )
             _run(*_tmux(name, words))
-    return f"installed by {kind}; remove it with: runward patrol --uninstall {shlex.quote(name)}"
+    more = {
+        "systemd": "; it stops with your last login unless: loginctl enable-linger",
+        "tmux": "; it does not come back after a reboot of this machine",
+    }
+    return f"installed by {kind}; remove it with: runward patrol --uninstall {shlex.quote(name)}{more.get(kind, '')}"
 
 
 def remove(name: str) -> str:
@@ -103,10 +107,13 @@ def _cron_line(name: str, words: Sequence[str]) -> str:
 
 
 def _environment() -> str:
-    """A scheduler starts with an empty environment: ours of these names go with the line."""
-    kept = ("PYTHONPATH", "RUNWARD_STATE_DIR", "RUNWARD_INVENTORY", "SSH_AUTH_SOCK", "PATH")
-    pairs = [f"{key}={shlex.quote(os.environ[key])}" for key in kept if os.environ.get(key)]
-    return " ".join(pairs) + " " if pairs else ""
+    return "".join(f"{key}={shlex.quote(value)} " for key, value in _kept())
+
+
+def _kept() -> list[tuple[str, str]]:
+    """A scheduler starts with an empty environment: ours of these names go with the command."""
+    names = ("PYTHONPATH", "RUNWARD_STATE_DIR", "RUNWARD_INVENTORY", "SSH_AUTH_SOCK", "PATH")
+    return [(name, os.environ[name]) for name in names if os.environ.get(name)]
 
 
 def _crontab() -> list[str]:
@@ -129,7 +136,11 @@ def _units(name: str, words: Sequence[str]) -> list[tuple[str, str]]:
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     stem = os.path.join(base, "systemd", "user", _unit(name))
     line = " ".join(_systemd_quote(word) for word in words)
-    service = f"[Unit]\nDescription=Runward patrol {_key(name)}\n[Service]\nType=oneshot\nExecStart={line}\n"
+    environment = "".join(f"Environment={_systemd_quote(f'{key}={value}')}\n" for key, value in _kept())
+    service = (
+        f"[Unit]\nDescription=Runward patrol {_key(name)}\n[Service]\nType=oneshot\n"
+        f"{environment.replace('$$', '$')}TimeoutStartSec=10min\nSuccessExitStatus=1\nExecStart={line}\n"
+    )
     timer = (
         "[Unit]\nDescription=Runward patrol\n[Timer]\nOnCalendar=*:03,33\n[Install]\nWantedBy=timers.target\n"
     )
@@ -143,7 +154,9 @@ def _systemd_quote(word: str) -> str:
 
 
 def _tmux(name: str, words: Sequence[str]) -> list[str]:
-    return ["tmux", "new-session", "-d", "-s", _unit(name), "--", *words, "--every", "30m"]
+    # A server that runs already has an environment of its own.
+    given = ["env", *(f"{key}={value}" for key, value in _kept())]
+    return ["tmux", "new-session", "-d", "-s", _unit(name), "--", *given, *words, "--every", "30m"]
 
 
 def _need(tool: str) -> None:

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from runward import ports
-from runward.core import errors
+from runward.core import errors, far_facts
 from runward.store import folders
-from runward.wiring import far
+from runward.wiring import far, log_looks
 
-MET, ENDED, LATER = "met", "ended", "later"
-_BAD = re.compile(r"(?i)cell\(s\) FAILED|FAILED:")
-_WINDOW = 1 << 20
-_OVERLAP = 8192
+MET, ENDED, LATER = log_looks.MET, log_looks.ENDED, log_looks.LATER
+_OVER = frozenset({"succeeded", "failed", "stopped", "cancelled", "held"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +31,20 @@ class Look:
 Ask = Callable[[], Look]
 
 
-def asker(target: str, condition: str) -> Ask:
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Witnesses beside the log's words that end a wait for a log: artefact and liveness are asked independently."""
+
+    match: str | None = None
+    """Command lines, one of which must live."""
+    stall_after_s: float | None = None
+    """The log must have grown within so long."""
+
+
+def asker(target: str, condition: str, life: Life | None = None) -> Ask:
     """The look for a target. Raises UsageError, NotFound."""
     if target.startswith(("ssh:", "file:")):
-        return _far_asker(target, condition)
+        return _far_asker(target, condition, life or Life())
     if condition.startswith("exists:"):
         path = condition[7:]
         return lambda: Look(MET, f"{path} is there") if os.path.exists(path) else Look(LATER, "not there yet")
@@ -47,14 +55,14 @@ def _run_asker(name: str, condition: str) -> Ask:
     from runward.wiring import looking
 
     looking.status(name)
-    step = re.fullmatch(r"step\s*>=\s*(\d+)", condition)
-    pattern = None if step or condition in {"done", "failed"} else _pattern(condition)
+    step = log_looks.wanted_step(condition)
+    pattern = None if step is not None or condition in {"done", "failed"} else log_looks.pattern(condition)
 
     def ask() -> Look:
         body = looking.status(name)
         state = str(body["state"])
-        over = state in {"succeeded", "failed", "stopped", "cancelled", "held"}
-        if step and body["step"] is not None and body["step"] >= int(step[1]):
+        over = state in _OVER
+        if step is not None and body["step"] is not None and body["step"] >= step:
             return Look(MET, f"step {body['step']}")
         if condition == "done" and state == "succeeded":
             return Look(MET, state)
@@ -78,39 +86,92 @@ def _in_attempt(name: str, body: dict[str, Any], pattern: "re.Pattern[bytes]") -
         path = os.path.join(folder, one)
         if os.path.isfile(path) and one.endswith((".log", "stdout", "stderr", "output")):
             with open(path, "rb") as file:
-                if _search(lambda at, n, file=file: os.pread(file.fileno(), n, at), pattern):  # type: ignore[misc]
+                if log_looks.search(lambda at, n, file=file: os.pread(file.fileno(), n, at), pattern):  # type: ignore[misc]
                     return True
     return False
 
 
-def _far_asker(target: str, condition: str) -> Ask:
+def _far_asker(target: str, condition: str, life: Life) -> Ask:
+    """A log, or a run of a far box: `file:PATH`, `ssh:HOST/file:PATH`, `ssh:HOST/PATH`, `ssh:HOST/run:NAME`."""
     scheme, _, rest = target.partition(":")
     host, _, path = rest.partition("/") if scheme == "ssh" else (far.HERE, "", rest)
-    if scheme == "ssh":
-        path = path.removeprefix("file:")
     runner = far.runner(host)
     if condition.startswith("exists:"):
         return _exists(runner, condition[7:])
+    if path.startswith("run:"):
+        return _far_run_asker(host, path[4:], condition)
+    if scheme == "ssh":
+        path = path[5:] if path.startswith("file:") else far.path_of(path, target) if path else ""
     if not path:
         raise errors.UsageError(
             errors.Problem(
                 "no log", where=target, next_step="Write ssh:HOST/file:/path/to/log, or --until exists:PATH."
             )
         )
-    pattern = _pattern("QUEUE DONE|Training completed" if condition == "done" else condition)
+    log = log_looks.Log(lambda at, n: runner.read(path, at, n), condition)
+    alive = _alive(runner, path, life)
 
     def ask() -> Look:
         try:
-            found = _search(lambda at, n: runner.read(path, at, n), pattern)
+            word, why = log.look()
         except FileNotFoundError:
-            return Look(LATER, f"{path} is not there")
+            word, why = LATER, f"{path} is not there"
         except OSError as error:
-            return Look(LATER, str(error))
-        if found is None:
-            return Look(LATER, "no marker yet")
-        if condition == "done" and _BAD.search(found):
-            return Look(ENDED, f"ended, but not well: {found.strip()[:200]}")
-        return Look(MET, "DONE marker found")
+            word, why = LATER, str(error)
+        if word != LATER:
+            return Look(word, why)
+        dead = alive()
+        return Look(ENDED, f"{dead}; {why}") if dead else Look(LATER, why)
+
+    return ask
+
+
+def _alive(runner: ports.Runner, path: str, life: Life) -> Callable[[], str | None]:
+    """Why nothing will come any more, by witnesses other than the log's words; twice in a row, or it is not said."""
+    from runward.app import patrol
+
+    if life.match is None and life.stall_after_s is None:
+        return lambda: None
+    asked = far_facts.Questions(match=life.match, logs=(path,), gpus=False, runs=False)
+    before: list[str | None] = [None]
+
+    def look() -> str | None:
+        found = patrol.ask(runner, asked, far.probe())
+        now = None if isinstance(found, str) else _dead(found, life)
+        last, before[0] = before[0], now
+        return now if last is not None else None
+
+    return look
+
+
+def _dead(found: far_facts.Facts, life: Life) -> str | None:
+    if life.match is not None and found.processes == 0:
+        return f"no process that matches {life.match!r} lives there"
+    log = found.logs[0]
+    if life.stall_after_s is not None and found.now is not None and log.mtime is not None:
+        age = found.now - log.mtime
+        if age > life.stall_after_s:
+            return f"the log has not grown for {age:.0f} s"
+    return None
+
+
+def _far_run_asker(host: str, name: str, condition: str) -> Ask:
+    """A run of the box's own Runward: its `wait` looks once."""
+    from runward.wiring import far_launching
+
+    words = ("wait", name, f"--until={condition}", "--timeout=0.1s", "--poll=0.1s", "--json", "--replace")
+    state = ("status", "--json", "--", name)
+
+    def ask() -> Look:
+        done = far_launching.there(host, words)
+        if done.code in {2, 3}:
+            raise errors.NotFound(errors.Problem(done.stderr.decode("utf-8", "replace").strip()[-300:], host))
+        told = json.loads(done.text or "{}")
+        if told.get("met"):
+            return Look(MET, str(told.get("why")))
+        body = json.loads(far_launching.there(host, state).text or "{}")
+        word = ENDED if str(body.get("state")) in _OVER else LATER
+        return Look(word, f"the run is {body.get('state')}, step {body.get('step')}")
 
     return ask
 
@@ -126,31 +187,6 @@ def _exists(runner: ports.Runner, path: str) -> Ask:
     return ask
 
 
-def _pattern(text: str) -> "re.Pattern[bytes]":
-    try:
-        return re.compile(text.encode())
-    except re.error as error:
-        raise errors.UsageError(
-            errors.Problem(f"{text!r} is no condition: {error}", where="--until")
-        ) from None
-
-
-def _search(read: Callable[[int, int], bytes], pattern: "re.Pattern[bytes]") -> str | None:
-    """The line of the last match in the whole file, in bounded memory."""
-    at, kept, found = 0, b"", None
-    while True:
-        data = read(at, _WINDOW)
-        at += len(data)
-        text = kept + data
-        for match in pattern.finditer(text):
-            begin = text.rfind(b"\n", 0, match.start()) + 1
-            end = text.find(b"\n", match.end())
-            found = text[begin : end if end >= 0 else len(text)].decode("utf-8", "replace")
-        if len(data) < _WINDOW:
-            return found
-        kept = text[-_OVERLAP:]
-
-
 def poll(ask: Ask, timeout_s: float, poll_s: float, say: Callable[[str], None]) -> tuple[int, str]:
     """Look until it is met or time is over: exit code and last words. A look that fails is no answer."""
     deadline = time.monotonic() + timeout_s
@@ -159,7 +195,7 @@ def poll(ask: Ask, timeout_s: float, poll_s: float, say: Callable[[str], None]) 
         ticks += 1
         try:
             look = ask()
-        except ports.ContactLost as lost:
+        except errors.Unreachable as lost:
             look = Look(LATER, f"contact lost: {lost}")
         if look.word == MET:
             return 0, look.why
