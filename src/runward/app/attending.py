@@ -302,11 +302,13 @@ class Attending:
     def _context(self, live: run.Attempt, hand: _Hand, status: job.JobStatus) -> context.Context:
         ending = live.ending
         standing = hand.follower.standing
+        # a cancel that the scheduler tells of was our own: it says nothing about the cause
+        ours = ending is not None and status.state is job.JobState.CANCELLED
         return context.Context(
             exit=status.exit or job.ExitStatus.unseen(),
             running=False,
-            state=status.word.upper() if status.state in _SCHEDULER_WORDS else "",
-            witnesses=(*status.witnesses, *self._means.witnesses(hand.handle, status)),
+            state=status.word.upper() if status.state in _SCHEDULER_WORDS and not ours else "",
+            witnesses=(*(() if ours else status.witnesses), *self._means.witnesses(hand.handle, status)),
             texts=self._means.texts(hand.handle, status),
             stopped_by_us=_BY_US.get(ending.why, ending.why) if ending is not None else "",
             total_steps=standing.tracker.total,

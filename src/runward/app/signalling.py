@@ -4,7 +4,6 @@ Each event has one record, named by attempt, log and place in it, and made exclu
 done again, however often a log is read, and no record replaces another.
 """
 
-import json
 import os
 import threading
 import zlib
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runward import ports
+from runward.app import kept
 from runward.core import events, log_signals, mode_policies, mode_reports, observations, run, whole_lines
 
 _CHUNK = 1 << 20
@@ -34,6 +34,8 @@ class Means:
     folder: str
     """Where records are kept."""
     cwd: str
+    outputs: Callable[[str], Sequence[ports.LogStream]] = lambda _handle: ()
+    """Fresh readers of the further files that the configuration names."""
     timeout_s: float = 600.0
     """A command that runs longer is ended."""
 
@@ -44,7 +46,12 @@ class _Attempt:
     n: int
     job: str
     logs: dict[str, tuple[ports.LogStream, whole_lines.WholeLines]] = field(default_factory=dict)
+    outputs: set[str] = field(default_factory=set)
     proven: list[log_signals.Match] = field(default_factory=list)
+    changed_at: float | None = None
+    """When something new was read last; monotonic seconds."""
+    finished: str | None = None
+    """What said that the job is done, in words."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,9 @@ class Signalling:
     def _advance(self, one: _Attempt) -> int:
         got = 0
         try:
-            for stream in self._means.streams(one.handle):
+            outputs = self._means.outputs(one.handle)
+            one.outputs.update(stream.name for stream in outputs)
+            for stream in (*self._means.streams(one.handle), *outputs):
                 one.logs.setdefault(stream.name, (stream, whole_lines.WholeLines()))
             for name, (stream, lines) in one.logs.items():
                 while got < _A_TICK and (chunks := stream.read_new(_CHUNK)):
@@ -102,10 +111,43 @@ class Signalling:
                         got += len(chunk.data)
         except ports.ContactLost:
             return 0
+        if got:
+            one.changed_at = self._means.clock.mono()
         return got
+
+    def changed_at(self, handle: str) -> float | None:
+        """When something new was last read from the attempt's logs; None before that."""
+        found = self._attempt
+        return found.changed_at if found is not None and found.handle == handle else None
+
+    def finished(self, handle: str) -> str | None:
+        """What says that the attempt has done its work; None while nothing does."""
+        found = self._attempt
+        return found.finished if found is not None and found.handle == handle else None
+
+    def finish(self, handle: str, why: str, done: ports.Completed | None = None) -> None:
+        """Take note, once an attempt, that its work is done."""
+        one = self._attempt
+        if one is None or one.handle != handle or one.finished is not None:
+            return
+        one.finished = why
+        body = {
+            "job_id": one.job,
+            "attempt": one.n,
+            "event": "termination",
+            "state": "success",
+            "metadata": {"reason": "termination_condition_met", "why": why},
+            "created_at": self._means.clock.wall(),
+            **({"outcome": kept.outcome(done)} if done is not None else {}),
+        }
+        if self._record(os.path.join(self._means.folder, f"{one.n:04d}_termination.json"), body):
+            self._said.append(observations.Note("termination", f"attempt {one.n} is done: {why}"))
 
     def _feed(self, one: _Attempt, name: str, lines: whole_lines.WholeLines, chunk: ports.Chunk) -> None:
         for at, line in lines.feed(chunk.data, restarted=chunk.restarted):
+            done = self._means.monitor.termination_string
+            if done and one.finished is None and done in line:
+                self.finish(one.handle, f"{line.strip()[:200]!r} in {name}")
             for found in self._matcher.line(line):
                 self._came(one, name, at, found)
 
@@ -122,7 +164,7 @@ class Signalling:
             **{key: str(value) for key, value in signal.metadata.items()},
             **found.fields,
             "job_id": one.job,
-            "source": "log",
+            "source": "output" if log in one.outputs else "log",
             "source_path": log,
             "event_name": signal.name,
             "signal_name": signal.name,
@@ -146,16 +188,10 @@ class Signalling:
     def _record(self, path: str, body: Mapping[str, Any]) -> bool:
         """Whether the event is new: its record was made now."""
         try:
-            os.makedirs(self._means.folder, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            return False
+            return kept.make(path, body)
         except OSError as error:
             self._said.append(observations.Note("action", f"no record, so not done: {error}"))
             return False
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(body, file)
-        return True
 
     def _execute(self, path: str, body: Mapping[str, Any]) -> None:
         thread = threading.Thread(target=self._run, args=(path, body), name="action", daemon=True)
@@ -171,17 +207,7 @@ class Signalling:
             except Exception as error:  # noqa: BLE001 -- the border of a thread of ours
                 self._said.append(observations.Note("action", f"{argv[0]}: {error}"))
                 return
-        outcome = {
-            "code": done.code,
-            "timed_out": done.timed_out,
-            "stdout": done.text,
-            "stderr": done.stderr.decode("utf-8", "replace"),
-            "truncated": done.truncated,
-        }
-        part = f"{path}.part"
-        with open(part, "w", encoding="utf-8") as file:
-            json.dump({**body, "outcome": outcome}, file)
-        os.replace(part, path)
+        kept.replace(path, {**body, "outcome": kept.outcome(done)})
         if not done.ok:
             how = "ended at its deadline" if done.timed_out else f"exit code {done.code}"
             self._said.append(observations.Note("action", f"{body['event']}: {argv[0]}: {how}; see {path}"))

@@ -10,6 +10,7 @@ from runward.core import (
     events,
     job,
     ledger,
+    mode_policies,
     observations,
     policy,
     repairs,
@@ -27,7 +28,9 @@ def after_end(
     if last is None or last.live or last.decision is not None or state.ended is not None:
         return binding.NOTHING
     follows = gone.facts.get("follows")
-    over = _asked_for(last, now) or _over(state, last, now, chained=bool(follows))
+    over = (
+        _asked_for(last, now) or _finished(last, gone, now) or _over(state, last, now, chained=bool(follows))
+    )
     if over is not None:
         return (over,), ()
     if state.paused:
@@ -81,6 +84,28 @@ def _over(
     if code == 0 and not limited and not state.observe_only:
         return events.RunEnded(at=now.wall, state="failed", code=1, why=verdict.summary if verdict else "")
     return None
+
+
+def _finished(last: run.Attempt, gone: observations.Gone, now: binding.Now) -> events.RunEnded | None:
+    """The end of a job that had said that it is done."""
+    said = gone.circumstance.finished
+    if said is None or (last.ending is not None and last.ending.why not in _SILENCE):
+        return None
+    return events.RunEnded(at=now.wall, state="succeeded", code=0, why=f"it was done: {said}")
+
+
+_SILENCE = frozenset({"stall", "gpu_idle"})
+"""Reasons for which an attempt is ended that does nothing."""
+
+
+def _circumstance(last: run.Attempt, gone: observations.Gone) -> mode_policies.Circumstance:
+    """What policies by mode are told; an end by us for silence is a stall, and no cancel by anybody."""
+    told = gone.circumstance
+    if last.ending is None or last.ending.why not in _SILENCE:
+        return told
+    stall = mode_policies.Report(mode_policies.Mode.STALL)
+    said = tuple(one for one in told.reports if one.signal_name is not None)
+    return replace(told, reports=said or (stall,), cancelled_by=None)
 
 
 def _reached(last: run.Attempt) -> bool:
@@ -174,7 +199,7 @@ def _ask_policy(
         lost_s=gone.lost_s,
         jitter=now.jitter,
     )
-    return decisions.decide(bound.policy, ledger.history(state), situation, gone.circumstance)
+    return decisions.decide(bound.policy, ledger.history(state), situation, _circumstance(last, gone))
 
 
 def _before(

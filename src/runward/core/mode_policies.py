@@ -203,6 +203,8 @@ class Circumstance:
     cancelled_by: str | None = None
     """`user`, `admin` or `runward` when somebody cancelled the job."""
     respect_scancel: bool = False
+    finished: str | None = None
+    """What said that the job has done its work, in words: its end is a success, whatever its exit code."""
 
 
 def decide(

@@ -61,18 +61,15 @@ def plan(state: run.RunState, now: binding.Now) -> binding.Reaction:
     if state.paused or state.ended is not None or state.live is not None or not state.run:
         return binding.NOTHING
     last = state.last
+    if now.held:
+        return binding.NOTHING
     if last is None:
         launch = effects.Launch(
             1, ids.token(state.run, 1, now.nonce), state.first_resume_path, state.first_resume_step
         )
         return _planned(launch, now)
     decision = state.pending_decision
-    if (
-        decision is None
-        or not Action(decision.action).goes_on
-        or not _ready(state, decision, now)
-        or now.held
-    ):
+    if decision is None or not Action(decision.action).goes_on or not _ready(state, decision, now):
         return binding.NOTHING
     n = last.n + 1
     token = ids.token(state.run, n, now.nonce)

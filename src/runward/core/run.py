@@ -105,6 +105,8 @@ class RunState:
     wait_delay_s: float = 0.0
     looks: int = 0
     wait_over: bool = False
+    gate: str | None = None
+    """What the start condition said last, while the next attempt waits for it."""
 
     @property
     def last(self) -> Attempt | None:
@@ -176,7 +178,7 @@ def _planned(state: RunState, e: events.AttemptPlanned) -> RunState:
 
 
 def _no_wait(state: RunState) -> RunState:
-    return replace(state, waited_at=None, wait_delay_s=0.0, looks=0, wait_over=False)
+    return replace(state, waited_at=None, wait_delay_s=0.0, looks=0, wait_over=False, gate=None)
 
 
 def _voided(state: RunState, e: events.AttemptVoided) -> RunState:
@@ -333,6 +335,14 @@ def _unpaused(state: RunState, _: events.Unpaused) -> RunState:
     return replace(state, paused=False)
 
 
+START_CONDITION = "start_condition"
+"""The topic of notes about the start condition."""
+
+
+def _noted(state: RunState, e: events.Noted) -> RunState:
+    return replace(state, gate=e.text) if e.topic == START_CONDITION and state.live is None else state
+
+
 def _run_ended(state: RunState, e: events.RunEnded) -> RunState:
     return replace(state, ended=e)
 
@@ -368,6 +378,7 @@ _CHANGES: dict[type[events.Event], Callable[[RunState, Any], RunState]] = {
     events.Unpaused: _unpaused,
     events.RunEnded: _run_ended,
     events.WatcherStarted: _watcher,
+    events.Noted: _noted,
 }
 
 

@@ -95,6 +95,8 @@ def _until(state: run.RunState, look: Look) -> float:
 
 
 def _why(state: run.RunState) -> str | None:
+    if state.gate is not None and state.live is None:
+        return state.gate
     decision = state.pending_decision
     if decision is not None:
         return decision.reason

@@ -49,6 +49,9 @@ def _wait_for_start(name: str, watcher: "subprocess.Popen[bytes]") -> int:
                 f"{name} runs in the background: runward status {name}, runward logs -f {name}, runward stop {name}"
             )
             return 0
+        if state.gate is not None:
+            saying.say(f"{name}: {state.gate}; watched in the background: runward status {name}")
+            return 0
         if watcher.poll() is not None:
             break
         time.sleep(0.02)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from runward.backends.slurm import backend, limits, one_run, records
+from runward.backends.slurm import backend, limits, one_run, records, words
 from runward.core import (
     effects,
     errors,
@@ -38,6 +38,7 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
         backend=one,
         describe=lambda handle: observations.Launched(_shown(handle), handle),
         spec_maker=spec_maker,
+        suspended=lambda handle: _waits(cluster.record(handle)),
         circumstance=lambda handle, status, found: circumstance(asked, cluster.record(handle), status, found),
         facts=lambda _found: {"can_elsewhere": True, "follows": one.follows()},
         tick_s=asked.settings.ticks.slurm_s,
@@ -49,6 +50,12 @@ def _warned(asked: options.RunOptions) -> limits.Warned | None:
     given = folders.read(places.run_dir(asked.name), OPTIONS) or {}
     script = os.path.join(asked.cwd, asked.argv[0]) if asked.argv else None
     return limits.warned(list(given.get("sbatch", ())), script)
+
+
+def _waits(record: records.Record | None) -> bool:
+    """Whether a job is in the queue, or suspended: its silence says nothing."""
+    states = (job.JobState.PENDING, job.JobState.SUSPENDED)
+    return record is not None and words.state_of(record.word) in states
 
 
 def _shown(handle: str) -> str:

@@ -20,7 +20,6 @@ from runward.app import (
     owning,
     performing,
     quarantine,
-    signalling,
     watching,
 )
 from runward.config import policy_files
@@ -31,10 +30,7 @@ from runward.core import (
     effects,
     errors,
     events,
-    failures,
     flight,
-    job,
-    mode_policies,
     observations,
     options,
     resume,
@@ -46,7 +42,7 @@ from runward.core import (
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
 from runward.ui import handbook, view
-from runward.wiring import clock, flights, handbooks, leases, memory, places, processes, run_gpus
+from runward.wiring import clock, flights, handbooks, leases, memory, monitoring, places, processes, run_gpus
 from runward.wiring import diagnose as reading
 from runward.wiring.place import Place
 
@@ -155,16 +151,18 @@ def build(
     """The watch of a run whose lease is ours."""
     driver = driving.Driver(row, parts.store, lease.number, bound(asked), parts.clock)
     place = parts.place(asked)
-    heard = signals_of(asked, place, parts)
+    seen = monitoring.watched(asked, place, parts.clock, driver.bound.policy)
     means = _means(row, asked, parts)
-    attendant = attending.Attending(replace(means, circumstance=_circumstance(means, heard)))
+    attendant = attending.Attending(replace(means, circumstance=seen.circumstance(means.circumstance)))
+    seen.moved_at = lambda: _moved_at(attendant)
     observer = jobs.Jobs(place.backend, attendant, place.describe, place.wait_fds, parts.clock)
     driver.summarise = lambda state: view.row(state, view.Look(parts.clock.wall(), {}, None))
-    observers: list[watching.Observer] = [*([heard] if heard is not None else []), attendant, observer]
+    observers: list[watching.Observer] = [*seen.observers, attendant, observer]
     looker = run_gpus.watch_of(asked, attendant, place.pids)
     if looker is not None:
         observers.append(looker)
-        driver.held, attendant.gpu_word = looker.held, lambda: looker.gpu_word
+        attendant.gpu_word = lambda: looker.gpu_word
+    driver.held = lambda: seen.held(driver.state, looker is not None and looker.held())
     if asked.settings.notify.to:
         observers.append(Notifications(asked, parts.clock))
     tick_s = place.tick_s if place.tick_s is not None else asked.settings.ticks.local_s
@@ -180,35 +178,10 @@ def build(
     return watch
 
 
-def signals_of(asked: options.RunOptions, place: Place, parts: Shared) -> signalling.Signalling | None:
-    """The signals of the run's monitoring configuration; None without one."""
-    if asked.monitoring is None:
-        return None
-    from runward.config import autoexp_files
-    from runward.runners import local
-
-    means = signalling.Means(
-        monitor=autoexp_files.monitoring(asked.monitoring),
-        streams=place.backend.logs,
-        runner=local.Local(),
-        clock=parts.clock,
-        folder=os.path.join(places.run_dir(asked.name), "actions"),
-        cwd=asked.cwd,
-    )
-    return signalling.Signalling(means)
-
-
-def _circumstance(means: attending.Means, heard: signalling.Signalling | None) -> attending.Circumstances:
-    """What is told about an end: by the place, and by the signals of its logs."""
-    if heard is None:
-        return means.circumstance
-
-    def tell(handle: str, status: job.JobStatus, found: failures.Diagnosis) -> mode_policies.Circumstance:
-        said = means.circumstance(handle, status, found)
-        known = said.reports or mode_policies.reports_of(found.verdict)
-        return replace(said, reports=signalling.together(heard.reports(handle), known))
-
-    return tell
+def _moved_at(attendant: attending.Attending) -> float | None:
+    """When a witness of progress last moved in the live attempt."""
+    found = attendant.silence()
+    return found.moved_at if found is not None and found.progressed else None
 
 
 def _hands(asked: options.RunOptions, driver: driving.Driver, parts: Shared) -> performing.Hands:
