@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,3 +93,18 @@ def _mended(before, deeds):
         there = any(row.path == f"/c/step_{step}" for row in rows_after)
         pointers.append(Pointer(pointer.path, pointer.form, value, f"/c/step_{step}" if there else None))
     return Listing("/c", rows_after, tuple(pointers))
+
+
+@pytest.mark.parametrize(
+    ("at", "instant", "since"),
+    [
+        (100.5, 100.4, True),
+        (100.5, 100.52, True),  # the kernel's stamp is up to a tick behind
+        (100.5, 100.6, False),
+        (100.0, 100.9, True),  # a file system that knows whole seconds only
+        (99.0, 100.1, False),
+    ],
+)
+def test_a_stamp_tells_as_much_as_the_file_system_keeps(at, instant, since):
+    one = checkpoints.Checkpoint("/c/step_1", 1, at, checkpoints.State.COMPLETE)
+    assert one.written_since(instant) is since

@@ -167,14 +167,24 @@ def test_a_killed_child_is_replaced_and_the_verdicts_stay(watch, tmp_path):
     assert [row.path for row in watcher.verify_for_restart(0.0)] == [row.path for row in rows]
 
 
-def test_a_child_that_does_not_answer_is_said_and_never_waited_for(watch, tmp_path, monkeypatch):
+def test_a_child_that_does_not_answer_is_said_and_never_waited_for(watch, tmp_path):
     directory = damages.unpacked("torch_zip", tmp_path)
-    watcher = watch(directory)
+    watcher = watch(directory, silent_s=0.3)
     rows = polled(watcher, bool)
-    monkeypatch.setattr(probe, "SILENT_S", 0.3)
     os.kill(watcher._scout._process.pid, 19)
-    known = polled(watcher, lambda _: "does not answer" in watcher.problem)
+    known = polled(watcher, lambda _: "not answered" in watcher.problem)
     assert [row.path for row in known] == [row.path for row in rows]
+    assert watcher.listing().blind
+
+
+def test_a_directory_that_may_not_be_listed_is_not_an_empty_one(watch, tmp_path):
+    (tmp_path / "file").write_text("no directory")
+    watcher = watch(tmp_path / "file")
+    watcher.verify_for_restart(0.0)
+    assert (watcher.listing().blind, watcher.listing().checkpoints) == (True, ())
+    missing = watch(tmp_path / "not_made_yet")
+    missing.verify_for_restart(0.0)
+    assert not missing.listing().blind
 
 
 def test_no_child_of_a_closed_watcher_stays(watch, tmp_path):

@@ -13,6 +13,7 @@ from runward.core import (
     failures,
     flight,
     job,
+    losses,
     mode_policies,
     observations,
     options,
@@ -156,7 +157,9 @@ class Attending:
         before = self._before or _taught(state)
         standing.silence = stall.begin(now, before)
         standing.tracker = progress.Tracker(
-            seen_before=before.observable if before is not None else False, resumed_step=live.resume_step
+            seen_before=before.observable if before is not None else False,
+            resumed_step=live.resume_step,
+            loss=losses.Losses(in_a_row=self._means.options.settings.numerics.reports),
         )
         looks = self._means.looks(handle)
         follower = self._means.follower(handle, standing)
@@ -176,6 +179,9 @@ class Attending:
         if grew > 0 and standing.silence is not None:
             standing.silence = stall.moved(standing.silence, "checkpoint", now.mono())
         if listing != hand.listing:
+            if listing.blind != (hand.listing is not None and hand.listing.blind):
+                text = listing.problem if listing.blind else f"{listing.directory} can be seen again"
+                seen.append(observations.Note("checkpoints", text))
             hand.listing = listing
             seen.append(observations.CheckpointsSeen(listing))
             self._count_checkpoint(live, hand, listing)
@@ -183,7 +189,7 @@ class Attending:
 
     def _count_checkpoint(self, live: run.Attempt, hand: _Hand, listing: checkpoints.Listing) -> None:
         """A checkpoint written by this attempt is a witness of its step."""
-        newest = checkpoints.choose(c for c in listing.checkpoints if c.at >= (live.started_at or 0.0))
+        newest = checkpoints.choose(c for c in listing.checkpoints if c.written_since(live.started_at or 0.0))
         if newest is not None and newest.step is not None:
             hand.follower.take(samples.from_checkpoint(newest.step, newest.at))
 

@@ -49,7 +49,7 @@ def scan(
     Never raises for anything that lies there; what cannot be looked at is `unreadable` with its reason.
     """
     directory = os.path.abspath(directory)
-    links, problem = _entries(directory)
+    links, problem, listed = _entries(directory)
     if pace is None and depth == "full":
         pace = Pace()
     found = []
@@ -72,6 +72,7 @@ def scan(
         "schema_version": SCHEMA_VERSION,
         "directory": directory,
         "problem": problem,
+        "listed": listed,
         "checkpoints": _records(found, marks.uncommitted(named, pointers)),
         "pointers": [pointer.to_json() for pointer in pointers],
     }
@@ -94,18 +95,20 @@ def _reading(tree: Tree, depth: str, cache: Cache | None, pace: Pace | None) -> 
     return reading
 
 
-def _entries(directory: str) -> tuple[dict[str, bool], str]:
-    """Every name, and whether it is a link; and why the directory could not be listed."""
+def _entries(directory: str) -> tuple[dict[str, bool], str, bool]:
+    """Every name, and whether it is a link; what is wrong; whether what is there is known (nothing is, too)."""
     links: dict[str, bool] = {}
     try:
         with os.scandir(directory) as listing:
             for entry in listing:
                 links[entry.name] = entry.is_symlink()
                 if len(links) >= _MAX_ENTRIES:
-                    return links, f"more than {_MAX_ENTRIES} entries; the rest was not looked at"
+                    return links, f"more than {_MAX_ENTRIES} entries; the rest was not looked at", True
+    except FileNotFoundError as error:
+        return links, error.strerror or "not there", True
     except OSError as error:
-        return links, error.strerror or type(error).__name__
-    return links, ""
+        return links, error.strerror or type(error).__name__, False
+    return links, "", True
 
 
 def _candidates(directory: str, links: dict[str, bool]) -> list[tuple[str, str | None]]:

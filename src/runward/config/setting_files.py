@@ -185,6 +185,7 @@ _ABOUT = {
     "checkpoints.verify_rate": "read a second in the background",
     "checkpoints.verify_budget": "at a restart, for what is not yet verified",
     "checkpoints.settle": "a checkpoint that changed within this time is being written",
+    "checkpoints.silent_after": "a directory without an answer for so long cannot be seen",
     "checkpoints.hash": "keep hashes of a checkpoint when it is first complete",
     "watch.blind_after": "not seeing a run for so long withholds the heartbeat",
     "watch.progress_every": "the newest sample of a run is written at most so often",

@@ -1,5 +1,6 @@
 """Checkpoints as values: which one is usable, and why another is not."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -7,6 +8,7 @@ from typing import Final
 
 QUARANTINED: Final = ".quarantined"
 """What a checkpoint's name ends with when it was set aside by renaming."""
+_TICK_S: Final = 0.05
 
 
 class State(StrEnum):
@@ -73,6 +75,13 @@ class Checkpoint:
         """Newest last: by step where it is known, then by time."""
         return (self.step if self.step is not None else -1, self.at)
 
+    def written_since(self, instant: float) -> bool:
+        """Whether it was last written at `instant` (seconds since the epoch) or later, as far as its stamp can tell.
+
+        Local file systems stamp with the clock of the last kernel tick; some others know whole seconds only.
+        """
+        return self.at >= (math.floor(instant) if self.at.is_integer() else instant - _TICK_S)
+
     def to_json(self) -> dict[str, object]:
         """One row of `runward checkpoints ls --json`."""
         return {
@@ -132,7 +141,9 @@ class Listing:
     """Oldest first."""
     pointers: tuple[Pointer, ...] = ()
     problem: str = ""
-    """Why the directory could not be looked at."""
+    """Why the directory could not be looked at, wholly or in part."""
+    blind: bool = False
+    """Whether what lies there is not known: the rest is then what was seen last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +183,7 @@ def poisoned(listing: Listing, since_step: int | None, written_from: float) -> L
         if one.state is State.COMPLETE
         and one.step is not None
         and one.step >= since_step
-        and one.at >= written_from
+        and one.written_since(written_from)
         else one
         for one in listing.checkpoints
     )

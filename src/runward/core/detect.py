@@ -191,11 +191,7 @@ def _completed(
         return ()
     changed: list[events.Event] = []
     for one in sorted(found, key=lambda c: c.order):
-        if (
-            not one.usable
-            or one.at < last.started_at - _MTIME_SLACK_S
-            or _known(state.latest_checkpoint, one)
-        ):
+        if not one.usable or not one.written_since(last.started_at) or _known(state.latest_checkpoint, one):
             continue
         completed = events.CheckpointCompleted(
             at=at, attempt=last.n, path=one.path, step=one.step, verified=str(one.depth), written_at=one.at
@@ -207,12 +203,13 @@ def _completed(
     return tuple(changed)
 
 
-_MTIME_SLACK_S = 0.05
-"""File systems stamp files with the clock of the last kernel tick, which can lie before the start that we saw."""
-
-
 def _known(latest: events.CheckpointCompleted | None, one: checkpoints.Checkpoint) -> bool:
-    return latest is not None and latest.written_at is not None and one.at <= latest.written_at
+    if latest is None or latest.written_at is None:
+        return False
+    return (one.at, -1 if one.step is None else one.step) <= (
+        latest.written_at,
+        -1 if latest.step is None else latest.step,
+    )
 
 
 _BAD = (

@@ -153,7 +153,10 @@ def _go_on(
     now: binding.Now,
     bound: binding.Bound,
 ) -> binding.Reaction:
-    """A restart, unless the trainer would load something else than what was chosen for it."""
+    """A restart, unless the trainer would load something else than what was chosen for it, or nobody can choose."""
+    if gone.listing.blind and decision.resume != "none":
+        unseen = f"what can be resumed from is not known ({gone.listing.problem}); restart the run once it can be seen"
+        return _held(last, unseen, "resume", now), ()
     chosen = _chosen(decision, last, gone.listing)
     decided = _as_event(decision, last.n, now, chosen)
     plan = resume.plan(bound.argv, bound.how, chosen, gone.listing)

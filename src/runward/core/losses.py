@@ -1,4 +1,4 @@
-"""Loss that is not finite: three reports in a row, and since when checkpoints are suspect."""
+"""Loss that is not finite: some reports in a row, and since when checkpoints are suspect."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -40,10 +40,12 @@ class Losses:
     last: float | None = None
     streaks: tuple[Streak, ...] = ()
     spans: tuple[Span, ...] = field(default=())
+    in_a_row: int = IN_A_ROW
+    """Reports in a row that make an alert."""
 
     @property
     def nonfinite(self) -> bool:
-        """Whether the alert holds now: three reports in a row, and no finite one since."""
+        """Whether the alert holds now: so many reports in a row, and no finite one since."""
         return any(span.until is None for span in self.spans)
 
     @property
@@ -94,9 +96,9 @@ def _mended(losses: Losses, sample: samples.Sample) -> Losses:
     if len(streaks) == len(losses.streaks):
         return replace(losses, last=sample.loss)
     spans = losses.spans
-    if not any(streak.count >= IN_A_ROW for streak in streaks):
+    if not any(streak.count >= losses.in_a_row for streak in streaks):
         spans = tuple(span if span.until is not None else replace(span, until=sample.at) for span in spans)
-    return Losses(sample.loss, streaks, spans)
+    return replace(losses, last=sample.loss, streaks=streaks, spans=spans)
 
 
 def _broken(losses: Losses, sample: samples.Sample) -> Losses:
@@ -111,6 +113,6 @@ def _broken(losses: Losses, sample: samples.Sample) -> Losses:
     )
     others = tuple(other for other in losses.streaks if other.source != sample.source)
     spans = losses.spans
-    if streak.count >= IN_A_ROW and not losses.nonfinite:
+    if streak.count >= losses.in_a_row and not losses.nonfinite:
         spans = (*spans, Span(streak.since, None, streak.step))[-_SPANS:]
-    return Losses(losses.last, (*others, streak)[-_SOURCES:], spans)
+    return replace(losses, streaks=(*others, streak)[-_SOURCES:], spans=spans)

@@ -17,6 +17,8 @@ _POINTS = 64
 _FILES = 512
 _RECENT = 17
 """Points whose intervals give the rate: 16 intervals."""
+_APART_S = 0.5
+"""Reports closer than this were read in one look: their times say when they were read, not how fast the steps went."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class Tracker:
         rates = [
             (b.step - a.step) / (b.at - a.at)
             for a, b in itertools.pairwise(recent)
-            if b.at > a.at and b.step > a.step
+            if b.at - a.at >= _APART_S and b.step > a.step
         ]
         return statistics.median(rates) if rates else None
 
@@ -121,7 +123,7 @@ class Tracker:
         if step >= total:
             return 0.0
         first, last = (self.points[0], self.points[-1]) if self.points else (None, None)
-        if first and last and last.at > first.at and last.step > first.step:
+        if first and last and last.at - first.at >= _APART_S and last.step > first.step:
             return (total - step) * (last.at - first.at) / (last.step - first.step)
         return self.said_eta_s
 
@@ -190,6 +192,7 @@ def from_json(data: Mapping[str, Any]) -> Tracker:
                 losses.Streak(**{**item, "last": tuple(item["last"])}) for item in state.get("streaks", ())
             ),
             tuple(losses.Span(**item) for item in state.get("spans", ())),
+            state.get("in_a_row", losses.IN_A_ROW),
         ),
         memory=tuple(samples.Memory(**item) for item in data.get("memory", ())),
         seen_before=bool(data.get("seen_before", False)),

@@ -102,6 +102,8 @@ class Checkpoints:
     """At a restart, for what is not yet verified."""
     settle_s: float = 10.0
     """A checkpoint that changed within this time is being written."""
+    silent_after_s: float = 30.0
+    """A directory that gave no answer for so long does not answer: its checkpoints cannot be seen."""
     hash: bool = False
     """Whether hashes are kept of a checkpoint when it is first complete."""
 

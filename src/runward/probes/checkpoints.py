@@ -14,10 +14,6 @@ from runward import checkpoint_readers
 from runward.core import checkpoints
 from runward.probes import checkpoint_child, checkpoint_marks
 
-QUIET_S: Final = 10.0
-"""A checkpoint that changed within this time while the attempt lives is being written."""
-SILENT_S: Final = 30.0
-"""A directory that gave no answer for this long does not answer."""
 _LOOK_EVERY_S: Final = 3.0
 _LOOK_AT_LEAST_EVERY_S: Final = 15.0
 _SHARE: Final = 200.0
@@ -34,6 +30,10 @@ class Settings:
     """Whether checksums are read on network mounts too."""
     hash_checkpoints: bool = False
     """Whether hashes are taken when a checkpoint is first complete (`--hash-checkpoints`)."""
+    settle_s: float = 10.0
+    """A checkpoint that changed within this time is being written."""
+    silent_s: float = 30.0
+    """A directory that gave no answer for so long does not answer."""
 
 
 def from_record(record: Mapping[str, Any]) -> checkpoints.Checkpoint:
@@ -67,7 +67,7 @@ def from_report(report: Mapping[str, Any]) -> checkpoints.Listing:
         for row in report["pointers"]
     )
     found = tuple(from_record(row) for row in report["checkpoints"])
-    return checkpoints.Listing(directory, found, pointers, str(report["problem"]))
+    return checkpoints.Listing(directory, found, pointers, str(report["problem"]), not report["listed"])
 
 
 def look(directory: str, *, depth: str = "structure") -> checkpoints.Listing:
@@ -97,6 +97,7 @@ class Watcher:
         """Type of the network file system that holds the directory: no checksums are read there unasked."""
         self.problem = ""
         """Why the directory cannot be seen now; empty while it can."""
+        self._unanswered = False
 
     def poll(
         self, now: float, alive: bool, nonfinite_since: float | None
@@ -136,7 +137,7 @@ class Watcher:
         self._learnt = []
         asked = {"op": "restart", "directory": self._directory, "budget_s": budget_s, "learn": learnt}
         sent = scout.ask({**asked, "network": self._settings.on_network})
-        self._take(scout.wait(budget_s + SILENT_S) if sent else None, time.time())
+        self._take(scout.wait(budget_s + self._settings.silent_s) if sent else None, time.time())
         return self._judge(time.time(), alive=False, nonfinite_since=nonfinite_since)
 
     def mark(self, checkpoint: checkpoints.Checkpoint, why: str) -> None:
@@ -159,8 +160,8 @@ class Watcher:
             answer = scout.wait(0.0)
             if answer is not None or not scout.alive:
                 self._take(answer, now)
-            elif scout.silent_for > SILENT_S:
-                self.problem = f"{self._directory} does not answer for {scout.silent_for:.0f} s"
+            elif scout.silent_for > self._settings.silent_s:
+                self._silent(f"the file system has not answered for {self._settings.silent_s:g} s")
         if verifier is not None:
             answer = verifier.wait(0.0)
             if answer is not None and "reading" in answer:
@@ -174,11 +175,11 @@ class Watcher:
         """One report of the scout."""
         if answer is None or "checkpoints" not in answer:
             why = answer.get("error") if answer else "the look at it ended or took too long"
-            self.problem = f"{self._directory}: {why}"
+            self._silent(str(why))
             self._drop_scout()
-            self._due = time.monotonic() + SILENT_S
+            self._due = time.monotonic() + self._settings.silent_s
             return
-        self._seen = from_report(answer)
+        self._seen, self._unanswered = from_report(answer), False
         self.problem = f"{self._directory}: {self._seen.problem}" if self._seen.problem else ""
         self.network = answer["network"]
         self._grown += int(answer["grown"])
@@ -188,6 +189,9 @@ class Watcher:
         for row in self._seen.checkpoints:
             fingerprint, since = before.get(row.path, (row.fingerprint, min(row.at, now)))
             self._changed[row.path] = (row.fingerprint, since if fingerprint == row.fingerprint else now)
+
+    def _silent(self, why: str) -> None:
+        self.problem, self._unanswered = f"{self._directory}: {why}", True
 
     def _ask(self) -> None:
         """Send the next look when it is due and none is on its way."""
@@ -202,7 +206,8 @@ class Watcher:
     ) -> tuple[checkpoints.Checkpoint, ...]:
         """The verdicts with what only a watcher knows: who lives, when the loss broke, what was set aside."""
         rows = tuple(self._judged_row(row, now, alive, nonfinite_since) for row in self._seen.checkpoints)
-        self._judged = replace(self._seen, checkpoints=rows)
+        blind = self._seen.blind or self._unanswered
+        self._judged = replace(self._seen, checkpoints=rows, problem=self.problem, blind=blind)
         return rows
 
     def _judged_row(
@@ -212,8 +217,12 @@ class Watcher:
         why = self._marks.why(row.path, row.fingerprint)
         if why is not None:
             row = replace(row, quarantined=why)
-        if alive and not row.renamed and now - since < QUIET_S:
-            return replace(row, state=checkpoints.State.WRITING, reason="changed in the last 10 s")
+        if alive and not row.renamed and now - since < self._settings.settle_s:
+            return replace(
+                row,
+                state=checkpoints.State.WRITING,
+                reason=f"changed in the last {self._settings.settle_s:g} s",
+            )
         late = nonfinite_since is not None and row.at > nonfinite_since
         if late and row.state is checkpoints.State.COMPLETE:
             return replace(

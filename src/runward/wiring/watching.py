@@ -169,7 +169,12 @@ def build(
     watch = watching.RunWatch(driver, observers, tick_s, lease.release, lambda: attendant.listing(None))
     performer = performing.Performer(_hands(asked, driver, parts))
     driver.use(
-        performer, watch.heard, *parts.listeners, _Page(asked, parts), _Claim(asked), run_gpus.Marks(asked)
+        performer,
+        watch.heard,
+        *parts.listeners,
+        _Page(asked, parts),
+        _Claim(asked, means.directory),
+        run_gpus.Marks(asked),
     )
     started = events.WatcherStarted(
         at=parts.clock.wall(), pid=os.getpid(), host=socket.gethostname(), lease=lease.number
@@ -301,7 +306,12 @@ def _directory(asked: options.RunOptions) -> checkpoint_probe.Watcher | None:
     if asked.checkpoints is None:
         return None
     wanted = asked.settings.checkpoints
-    settings = checkpoint_probe.Settings(rate=wanted.verify_rate_bytes, hash_checkpoints=wanted.hash)
+    settings = checkpoint_probe.Settings(
+        rate=wanted.verify_rate_bytes,
+        hash_checkpoints=wanted.hash,
+        settle_s=wanted.settle_s,
+        silent_s=wanted.silent_after_s,
+    )
     return checkpoint_probe.Watcher(asked.checkpoints, places.run_dir(asked.name), settings)
 
 
@@ -336,15 +346,15 @@ class _Page:
 
 
 class _Claim:
-    """Writes whose the checkpoint directory is, and lets it go when the run has ended."""
+    """Writes whose the checkpoint directory is, and lets it go when the run has ended: a courtesy to other runs."""
 
-    def __init__(self, asked: options.RunOptions) -> None:
-        self._asked = asked
+    def __init__(self, asked: options.RunOptions, looked: attending.CheckpointDirectory | None) -> None:
+        self._asked, self._looked = asked, looked
 
     def __call__(self, state: run.RunState, new: Sequence[events.Event]) -> None:
         directory = self._asked.checkpoints
-        if directory is None:
-            return
+        if directory is None or self._looked is None or self._looked.listing().blind:
+            return  # what does not answer would hold us too; a claim is believed only while its owner lives
         mine = owner(self._asked.name, state)
         try:
             if any(isinstance(event, events.AttemptStarted) for event in new):
@@ -352,7 +362,7 @@ class _Claim:
             if state.state.final and state.live is None:
                 owning.release(directory, mine)
         except OSError:
-            return  # the directory may be on a disk that is full: the claim is a courtesy to other runs
+            return  # the directory may be on a disk that is full
 
 
 def owner(name: str, state: run.RunState | None = None) -> owning.Owner:
@@ -380,7 +390,7 @@ class Notifications:
         self._queue = notifying.open_queue(folder, asked.settings.notify.to, redact.text)
         self._board = alerting.Board()
         self._clock = clocks
-        self._settings = alerting.Settings()
+        self._settings = alerting.Settings(blind_after_s=asked.settings.watch.blind_after_s)
 
     def journalled(self, state: run.RunState, new: Sequence[events.Event]) -> None:
         """See `watching.Observer.journalled`."""
