@@ -31,7 +31,7 @@ class Fault:
     match: str
     kind: str
     """`429`, `500`, `401`, `403`, `html`, `slow`, `drop`, `gone` (a watch's ERROR 410), `silent` (a watch that says
-    nothing), `cut` (a watch that ends at once)."""
+    nothing), `cut` (a watch that ends at once), `lost` (made, and the answer does not come)."""
     times: int = 1
     seconds: float = 0.0
 
@@ -179,6 +179,13 @@ class Cluster:
         }
         pod["status"] = running_status(pod)
         self.put(pod)
+        if owner["kind"] == "RayJob":
+            at_work = {
+                "rayClusterName": meta["name"],
+                "jobDeploymentStatus": "Running",
+                "jobStatus": "RUNNING",
+            }
+            self.status("RayJob", meta["name"], at_work, meta["namespace"])
 
     def delete(self, group, plural, namespace, name, options):
         with self.lock:

@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.body = self._body()
         for fault in self.cluster.faults:
             if fault.hits(f"{method} {self.path}"):
-                if fault.kind in {"gone", "silent", "cut"}:
+                if fault.kind in {"gone", "silent", "cut", "lost"}:
                     self.fault = fault
                     break
                 if self._fault(fault):
@@ -175,6 +175,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _one(self, method, where):
         group, plural, namespace, name, _ = where
         body = json.loads(self.body) if self.body else {}
+        if method == "POST" and self.fault is not None and self.fault.kind == "lost":
+            self.cluster.create(group, plural, namespace, body)
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
         if method == "POST":
             self._json(201, self.cluster.create(group, plural, namespace, body))
             return

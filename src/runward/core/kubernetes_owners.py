@@ -95,7 +95,7 @@ class _Said:
 def status(kind: Kind, owner: Object, pods: Sequence[Object], now: float) -> job.JobStatus:
     """An owner with its pods, those that are gone as they were seen last."""
     said = _SAYS[kind.word](owner.get("status") or {})
-    pods = _last_try(pods)
+    every, pods = pods, _last_try(pods)
     seen = {kubernetes.name(pod): kubernetes.status(pod, now=now) for pod in pods}
     if (owner.get("metadata") or {}).get("deletionTimestamp"):
         said = replace(said, state=S.ENDING, word="Terminating")
@@ -105,7 +105,7 @@ def status(kind: Kind, owner: Object, pods: Sequence[Object], now: float) -> job
         said = replace(said, state=S.ENDING)  # what its pods say of their end is still on its way
     if said.state is S.PENDING and any(one.state is S.RUNNING for one in seen.values()):
         said = replace(said, state=S.RUNNING)
-    first = first_failed(list(seen.values()))
+    first = first_failed(list(seen.values())) or first_failed([kubernetes.status(pod) for pod in every])
     if said.state.final and said.state is not S.SUCCEEDED and first is not None:
         return _by_pod(said, first)
     return _plain(said, list(seen.values()))

@@ -25,6 +25,7 @@ def served(cluster, tmp_path, monkeypatch):
     one.close()
 
 
+@pytest.fixture
 def real_kubectl():
     found = shutil.which("kubectl")
     if found is None and os.environ.get("CI"):
@@ -68,11 +69,10 @@ def lightkube_way(served, feeds):
 
 @pytest.fixture(params=["lightkube", "kubectl"])
 def transport(request, served, feeds):
-    one = (
-        direct.open_client()
-        if request.param == "lightkube"
-        else kubectl.Kubectl(local.Local(), real_kubectl())
-    )
+    if request.param == "lightkube":
+        one = direct.open_client()
+    else:
+        one = kubectl.Kubectl(local.Local(), request.getfixturevalue("real_kubectl"))
     yield one
     let_go(served, feeds, one)
 
