@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runward import ports
 from runward.app import diagnose as app
-from runward.core import context, failures, signals
+from runward.core import context, diagnosis, failures, signals
 from runward.wiring import diagnose as wired
 
 ENGINE = wired.engine()
@@ -197,3 +197,31 @@ def test_a_casebook_stays_small_whatever_is_read():
     )
     assert len(book.buckets) <= 4097
     assert sum(len(edges.head) + len(edges.tail) for edges in book.edges.values()) <= 128 << 10
+
+
+def _long(tmp_path, middle=""):
+    line = (
+        "[2026-11-02 10:00:00] iteration {}/ 90000 | lm loss: 2.1 | grad norm: 0.5 | learning rate: 1E-4 |\n"
+    )
+    lines = [line.format(step) for step in range(1, 60_001)]
+    lines[30_000:30_000] = [middle] if middle else []
+    (tmp_path / "long.log").write_text("".join(lines))
+    assert (tmp_path / "long.log").stat().st_size > 5 << 20  # several pieces that say the same
+    return wired.open_log(str(tmp_path / "long.log"), [], several=False)
+
+
+def test_of_a_long_healthy_log_the_first_and_the_last_step_are_known_and_little_is_judged(tmp_path):
+    book = app.read(ENGINE, [_long(tmp_path)])
+    assert (book.span().first_step, book.span().last_step) == (1, 60_000)
+    assert book.order < 1200
+    assert diagnosis.diagnose(book, context.from_json({"exit_code": 0})).verdict.cause == "none"
+
+
+def test_a_fault_in_the_middle_of_a_long_log_is_seen_with_what_came_after_it(tmp_path):
+    fault = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\nKeyError: 7\n'
+    book = app.read(ENGINE, [_long(tmp_path, fault)])
+    assert [found.name for found in book.first_tracebacks] == ["KeyError"]
+    steps = [entry.signal.fields["step"] for entry in book.entries(signals.Role.PROGRESS)]
+    assert steps[-1] == "60000"
+    assert max(advance.step for advance in book.advances) == 60_000
+    assert diagnosis.diagnose(book, context.from_json({"exit_code": 0})).verdict.cause == "none"

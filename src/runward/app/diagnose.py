@@ -6,7 +6,7 @@ The same `Reader` serves a post-mortem over files and a watcher over growing log
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from runward import ports
 from runward.core import casebook, context, diagnosis, failures, rules, signals, tracebacks
@@ -22,7 +22,7 @@ _LONGEST = 16 << 10
 _NAMED = 64
 _AROUND = 8
 """Progress lines kept on both sides of anything else in bulk data."""
-TRACEBACK_RULE, IGNORED_RULE = "python_traceback_start", "python_exception_ignored"
+IGNORED_RULE = "python_exception_ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,32 @@ class Options:
     window: "Window | None" = None
 
 
+class Book(Protocol):
+    """What a reader fills: `casebook.Casebook`, or what stands for one elsewhere."""
+
+    def note_chunk(self, source: signals.Source, data: bytes) -> None:
+        """See `Casebook.note_chunk`."""
+        ...
+
+    def add(self, signal: signals.Signal) -> None:
+        """See `Casebook.add`."""
+        ...
+
+    def add_traceback(self, found: tracebacks.Traceback) -> None:
+        """See `Casebook.add_traceback`."""
+        ...
+
+    def settle(self) -> None:
+        """See `Casebook.settle`."""
+        ...
+
+
 class Reader:
     """Feeds one source into a casebook, chunk by chunk."""
 
     def __init__(
         self,
-        book: casebook.Casebook,
+        book: Book,
         ruleset: rules.RuleSet,
         scanner: ports.Scanner,
         source: signals.Source,
@@ -55,6 +75,10 @@ class Reader:
         self._window = chosen.window.fresh() if chosen.window else Window()
         self._carry = b""
         self._carry_at = 0
+        self._usual: frozenset[int] = frozenset()
+        """What the last piece of bulk data held, where that was nothing but calm lines."""
+        self._held: Sequence[ports.Hit] = ()
+        """Hits of a piece that held the usual: of many such pieces only the first and the last one are judged."""
 
     def feed(self, chunk: ports.Chunk) -> None:
         """Take the next bytes of the source."""
@@ -66,6 +90,10 @@ class Reader:
             self._lines.chunk(chunk.data, chunk.offset)
         cursor = 0
         hits = self._scanner.feed(chunk.data, chunk.offset, bulk=chunk.bulk and self._lean)
+        if self._is_usual(hits, chunk):
+            self._held = hits
+            return
+        self._release()
         for hit in self._some(hits) if chunk.bulk else hits:
             cursor = self._hit(hit, chunk, cursor)
         self._follow(chunk, cursor, len(chunk.data), last=True)
@@ -74,12 +102,30 @@ class Reader:
 
     def finish(self) -> None:
         """The source has ended: judge its unfinished last line."""
+        self._release()
         for hit in self._scanner.flush():
             self._signal(hit)
         if self._grouper.busy and self._carry:
             self._show(self._carry, self._carry_at)
         self._carry = b""
         self._book.settle()
+
+    def _is_usual(self, hits: Sequence[ports.Hit], chunk: ports.Chunk) -> bool:
+        """Whether a piece of bulk data says no more than the one before it, of the kinds of lines that repeat."""
+        calm = (
+            chunk.bulk and self._lean and not self._counted and not self._grouper.busy and not chunk.restarted
+        )
+        kinds = frozenset(hit.pattern for hit in hits) if calm else frozenset()
+        before, self._usual = self._usual, frozenset()
+        if all(self._rules[pattern].repeats for pattern in kinds):
+            self._usual = kinds
+        return bool(kinds) and kinds == before == self._usual
+
+    def _release(self) -> None:
+        """Judge the last piece that was held back: what follows is something else."""
+        held, self._held = self._some(self._held), ()
+        for hit in held:
+            self._signal(hit)
 
     def _some(self, hits: Sequence[ports.Hit]) -> list[ports.Hit]:
         """Of many progress lines in a row the first and the last ones, and those around anything else."""
@@ -101,7 +147,7 @@ class Reader:
         self._signal(hit)
         if rule.name == IGNORED_RULE:
             self._grouper.ignore_next()
-        if rule.name == TRACEBACK_RULE:
+        if rule.name == rules.TRACEBACK:
             self._show(hit.line, hit.line_offset)
             end = _LINE_END.search(chunk.data, begin)
             self._carry = b""
@@ -198,6 +244,8 @@ class Log:
     """Whether lines are counted while reading; else `line` stays empty and can be had from `offset`."""
     lean: bool = True
     """As in `Options`."""
+    notes: list[str] | None = None
+    """Where a file's reader adds what it met. Such a log can be read in another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +260,17 @@ def read(engine: Engine, logs: Iterable[Log], window: Window | None = None) -> c
     """A casebook of these logs. Raises what reading them raises (OSError, ContactLost)."""
     book = casebook.Casebook(engine.ruleset)
     for log in logs:
-        options = Options(log.counted, log.lean, window)
-        reader = Reader(book, engine.ruleset, engine.scanner(), log.source, options)
-        for chunk in log.chunks:
-            reader.feed(chunk)
-        reader.finish()
+        read_one(engine, log, book, window)
     return book
+
+
+def read_one(engine: Engine, log: Log, book: Book, window: Window | None = None) -> None:
+    """Read one log into a book."""
+    options = Options(log.counted, log.lean, window)
+    reader = Reader(book, engine.ruleset, engine.scanner(), log.source, options)
+    for chunk in log.chunks:
+        reader.feed(chunk)
+    reader.finish()
 
 
 def judge(
@@ -228,14 +281,18 @@ def judge(
 
 
 def book_of(
-    engine: Engine, logs: Sequence[Log], ctx: context.Context, window: Window | None = None
+    engine: Engine,
+    logs: Sequence[Log],
+    ctx: context.Context,
+    window: Window | None = None,
+    how: "Callable[[Engine, Sequence[Log], Window | None], casebook.Casebook]" = read,
 ) -> casebook.Casebook:
-    """A casebook of logs and of the words of other witnesses."""
+    """A casebook of logs and of the words of other witnesses. `how`: `read`, or what does the same."""
     more = [
         Log(signals.Source(file=text.source), [ports.Chunk(0, text.text.encode("utf-8", "replace") + b"\n")])
         for text in ctx.texts
     ]
-    return read(engine, [*logs, *more], window)
+    return how(engine, [*logs, *more], window)
 
 
 Dumps = Callable[[Sequence[str]], "flight.FlightSummary | None"]
@@ -259,9 +316,9 @@ def concluded(
 
 
 _RANKED = (
-    re.compile(r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)"),
-    re.compile(r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$"),
-    re.compile(r"(?i)/(?P<rank>\d{1,5})/(?:std(?:out|err)|output)\.log$"),
+    r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)",
+    r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",
+    r"(?i)/(?P<rank>\d{1,5})/(?:std(?:out|err)|output)\.log$",
 )
 
 
@@ -274,7 +331,7 @@ def rank_of(path: str, *, several: bool) -> int | None:
     if not several:
         return None
     for pattern in _RANKED:
-        found = pattern.search(path.rpartition("/")[2] if pattern is not _RANKED[2] else path)
+        found = re.search(pattern, path.rpartition("/")[2] if pattern is not _RANKED[2] else path)
         if found:
             return int(found["rank"])
     return None

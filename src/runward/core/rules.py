@@ -12,6 +12,8 @@ FIELDS_OF_ALL = frozenset({"rank", "node", "file", "line", "exc", "message", "wh
 """Fields that a summary may use beside the pattern's own named groups."""
 PHASES = ("startup", "first_step", "step", "checkpoint", "evaluation", "compile", "download")
 EDGES = ("begin", "end")
+TRACEBACK = "python_traceback_start"
+"""The rule whose hits open a traceback."""
 _KEYS = frozenset(
     {"name", "pattern", "role", "cause", "scope", "action", "weight", "summary", "advice", "match"}
     | {"no_match", "phase", "edge", "body", "live", "terminal"}
@@ -48,6 +50,12 @@ class Rule:
     """Its process or job is over: steps that come later are another rank's or another attempt's."""
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
+
+    @property
+    def repeats(self) -> bool:
+        """Whether of many such lines in a row some will do."""
+        calm = (signals.Role.PROGRESS, signals.Role.BENIGN, signals.Role.ADVICE)
+        return self.role in calm and self.name != TRACEBACK
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the compiled cache; example lines stay in the source file."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from runward import ports
 from runward.app import diagnose as app
 from runward.config import rulesets
+from runward.core import casebook, durations, errors, exits, failures, rules, signals
 from runward.core import context as contexts
-from runward.core import durations, errors, exits, failures, rules, signals
 from runward.scan import reading
 from runward.wiring import flights
 
@@ -34,6 +34,7 @@ _MAX_CONTEXT = 1 << 20
 _SMALL = 128 << 10
 """A log below this is looked at line by line."""
 _MUCH = 32 << 20
+_WORKERS = 8
 Resolver = Callable[[str], Sources]
 _RESOLVERS: dict[str, str] = {
     "docker": "runward.wiring.docker:diagnosable",
@@ -61,15 +62,9 @@ def engine(
             [rule.effort for rule in loaded.rules],
             () if much else loaded.keys,
         ),
-        options=scan.Options(sparse=frozenset(i for i, rule in enumerate(loaded.rules) if _sparse(rule))),
+        options=scan.Options(sparse=frozenset(i for i, rule in enumerate(loaded.rules) if rule.repeats)),
     )
     return app.Engine(loaded, lambda: scan.LineScanner(compiled))
-
-
-def _sparse(rule: rules.Rule) -> bool:
-    """Whether of many such lines in a row some will do."""
-    calm = (signals.Role.PROGRESS, signals.Role.BENIGN, signals.Role.ADVICE)
-    return rule.role in calm and rule.name != app.TRACEBACK_RULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +103,9 @@ def answer(question: Question) -> Answer:
     ctx = merged(sources.context, question.context)
     kernel = [open_log(path, opened, several=False) for path in question.kernel_logs]
     window = app.Window(question.since, question.until)
-    made = engine(question.rules, much=sum(file.size for file in opened) > _MUCH)
-    book = app.book_of(made, [*sources.logs, *kernel], ctx, window)
+    much = sum(file.size for file in opened) > _MUCH
+    made = engine(question.rules, much=much)
+    book = app.book_of(made, [*sources.logs, *kernel], ctx, window, _how(much=much))
     remarks = tuple(f"{file.path}: {note}" for file in opened for note in file.notes)
     remarks += tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
     search = sources.search or _beside([log.source.file for log in sources.logs], opened)
@@ -117,6 +113,16 @@ def answer(question: Question) -> Answer:
     found = _numbered(found, opened)
     weighed = diagnosis.weighed(book, ctx, attempt) if question.explain else []
     return Answer(found, weighed, remarks, sources.box)
+
+
+def _how(*, much: bool) -> Callable[..., casebook.Casebook]:
+    """With a process for each processor that we may use, where there is much to read."""
+    cpus = min(len(os.sched_getaffinity(0)), _WORKERS) if much and hasattr(os, "sched_getaffinity") else 1
+    if cpus < 2:
+        return app.read
+    from runward.app import apart
+
+    return apart.reader(cpus)
 
 
 def _beside(paths: Sequence[str | None], opened: Sequence[reading.LogFile]) -> flights.Search:
@@ -202,7 +208,7 @@ def open_log(path: str, opened: list[reading.LogFile], *, several: bool) -> app.
     opened.append(file)
     year = time.gmtime(file.changed_at).tm_year
     source = signals.Source(path, app.rank_of(path, several=several), None, year)
-    return app.Log(source, file.chunks(), counted=False, lean=file.size >= _SMALL)
+    return app.Log(source, file.chunks(), counted=False, lean=file.size >= _SMALL, notes=file.notes)
 
 
 def text_log(source: signals.Source, data: bytes) -> app.Log:
