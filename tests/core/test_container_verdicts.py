@@ -148,3 +148,25 @@ def test_every_code_has_words(code) -> None:
     verdict = judge({"exit_code": code}).verdict
     assert verdict.summary
     assert verdict.certainty != "proven" or code == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "events", "words"),
+    [
+        (143, [event("kill", 1, signal="15"), event("stop", -1)], "docker stop"),
+        (
+            137,
+            [event("kill", 11, signal="15"), event("kill", 1, signal="9"), event("stop", -1)],
+            "grace of 10 s",
+        ),
+        (137, [KILL9], "docker kill (or rm -f): SIGKILL"),
+        (137, [KILL9, event("destroy", -1)], "docker rm -f: SIGKILL"),
+        (130, [event("attach", 90), event("kill", 1, signal="2")], "its client passed signal 2 on"),
+        (130, [event("kill", 1, signal="2")], "docker kill -s 2"),
+    ],
+    ids=["stop", "stop into SIGKILL", "kill", "rm -f", "client", "kill -s"],
+)
+def test_who_asked_is_told_by_the_events_around_it(code, events, words) -> None:
+    verdict = judge({"exit_code": code}, events=events).verdict
+    assert (verdict.cause, verdict.certainty) == ("cancelled", "proven")
+    assert words in verdict.summary

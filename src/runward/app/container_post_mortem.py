@@ -4,6 +4,7 @@ The sources are given as callables: each returns its facts, or raises `NotObserv
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -94,15 +95,20 @@ def examine(seen: containers.Container, sources: Sources) -> PostMortem:
     asking, now = _Asking(), sources.now()
     end = seen.finished_at if seen.finished_at is not None else now
     window = (end - WINDOW_BEFORE_S, min(now, end + WINDOW_AFTER_S))
-    events: Sequence[containers.ContainerEvent] = asking.ask(
-        "Docker events", lambda: sources.events(seen), ()
-    )
-    kernel = asking.ask("kernel log", lambda: sources.kernel(*window), KernelView())
-    daemon: Sequence[str] = asking.ask("daemon log", lambda: sources.daemon(*window), ())
-    log = asking.ask("container log", lambda: sources.log(seen), LogView())
-    counter = asking.ask("cgroup counter", lambda: sources.oom_counter(seen), None)
-    started = asking.ask("engine start", sources.engine_start, None)
-    resources: Sequence[tuple[str, str]] = asking.ask("resources", sources.resources, ())
+    # What is asked of other programs is begun first: a slow nvidia-smi or journal delays nothing but itself.
+    with futures.ThreadPoolExecutor(max_workers=3) as pool:
+        kernel_asked = pool.submit(sources.kernel, *window)
+        daemon_asked = pool.submit(sources.daemon, *window)
+        resources_asked = pool.submit(sources.resources)
+        events: Sequence[containers.ContainerEvent] = asking.ask(
+            "Docker events", lambda: sources.events(seen), ()
+        )
+        log = asking.ask("container log", lambda: sources.log(seen), LogView())
+        counter = asking.ask("cgroup counter", lambda: sources.oom_counter(seen), None)
+        started = asking.ask("engine start", sources.engine_start, None)
+        kernel = asking.ask("kernel log", kernel_asked.result, KernelView())
+        daemon: Sequence[str] = asking.ask("daemon log", daemon_asked.result, ())
+        resources: Sequence[tuple[str, str]] = asking.ask("resources", resources_asked.result, ())
     facts = container_facts.Facts(
         container=seen,
         now=now,

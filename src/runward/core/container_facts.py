@@ -69,6 +69,31 @@ def oom_evidence(facts: Facts, *, near_only: bool = False) -> tuple[failures.Evi
     return tuple(found)
 
 
+def who_asked(facts: Facts, kills: Sequence[containers.ContainerEvent]) -> str:
+    """By which of the engine's questions the container was ended, from the events around its `kill` events.
+
+    `stop` and `restart` follow a death that they asked for; `docker kill` and `rm -f` leave only `kill`; what a
+    terminal passes on to a container in its foreground is a `kill`, after an `attach`.
+    """
+    signums = [event.signum for event in kills]
+    first = signums[0]
+    if 9 in signums and len(signums) > 1 and first != 9:
+        grace = next(event.at for event in kills if event.signum == 9) - kills[0].at
+        asked = "docker restart" if facts.last("restart") else "docker stop"
+        return f"{asked}: signal {first}, and SIGKILL when the grace of {grace:.0f} s was over"
+    if facts.last("stop"):
+        return f"docker stop, or compose: signal {signums[-1]} through the engine"
+    if 9 in signums:
+        if facts.last("destroy"):
+            return "docker rm -f: SIGKILL through the engine"
+        return "docker kill (or rm -f): SIGKILL through the engine"
+    if facts.last("attach"):
+        return (
+            f"its client passed signal {signums[-1]} on (Ctrl-C at docker run or attach), or docker kill -s"
+        )
+    return f"docker kill -s {signums[-1]}: asked to end through the engine"
+
+
 def code_evidence(facts: Facts) -> failures.Evidence:
     code = facts.container.exit_code
     said = container_exits.meaning(code if code is not None else 255)

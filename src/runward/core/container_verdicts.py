@@ -198,18 +198,10 @@ def _asked(facts: container_facts.Facts) -> failures.Diagnosis | None:
     if not kills or (facts.died_at is not None and kills[-1].at > facts.died_at + 1):
         return None
     signums = [event.signum for event in kills]
-    if 9 in signums and code == 137:
-        first = signums[0]
-        how = (
-            f"docker stop: signal {first}, and SIGKILL when the grace of "
-            f"{kills[-1].at - kills[0].at:.0f} s was over"
-            if len(signums) > 1
-            else "docker kill (or rm -f): SIGKILL through the engine"
-        )
-    elif code in {128 + (signum or 0) for signum in signums} | {0} or facts.last("stop"):
-        how = f"asked to end through the engine (signal {signums[-1]})"
-    else:
+    forced = 9 in signums and code == 137
+    if not (forced or code in {128 + (signum or 0) for signum in signums} | {0} or facts.last("stop")):
         return None
+    how = container_facts.who_asked(facts, kills)
     text = f"{facts.container.name} was ended on request: {how}; the engine does not record by whom"
     verdict = _verdict(_C.CANCELLED, _A.HOLD, _Y.PROVEN, text, _S.USER)
     evidence = tuple(container_facts.event_evidence(event) for event in (*kills, *facts.last("stop")))

@@ -44,7 +44,7 @@ def answer(asked: Asked) -> Answer:
             seen = engine.dead_since(time.time() - asked.since_s)
         else:
             seen = [engine.named(asked.target)]
-        reports = tuple(engine.examine(one) for one in seen)
+        reports = engine.examine_all(seen)
     finally:
         engine.close()
     said = [path for report in reports for path in (_save(report, asked.save) if asked.save else ())]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _TAIL_LINES, _TAIL_BYTES = 20_000, 4 << 20
+_CLOCKS_DIFFER_S = 1.0
 
 
 class Docker:
@@ -63,7 +64,12 @@ class Docker:
 
     def examine(self, seen: containers.Container) -> post_mortem.PostMortem:
         """The post-mortem of one container."""
-        return post_mortem.examine(seen, self._sources())
+        return self.examine_all([seen])[0]
+
+    def examine_all(self, seen: Sequence[containers.Container]) -> tuple[post_mortem.PostMortem, ...]:
+        """The post-mortems of several; what the machine says is asked for once."""
+        sources = self._sources()
+        return tuple(post_mortem.examine(one, sources) for one in seen)
 
     def pids(self, container: str) -> tuple[int, ...]:
         """Processes of a running container, as the engine's host numbers them. Raises Unreachable."""
@@ -94,29 +100,28 @@ class Docker:
     # -- sources ------------------------------------------------------------------------------------------
 
     def _sources(self) -> post_mortem.Sources:
+        kernel_words = functools.cache(lambda: kernel_log.read(self._runner))
+        resources = functools.cache(self._resources)
         return post_mortem.Sources(
-            events=lambda seen: self.backend.events_of(seen.id, (seen.created_at or 0.0) - 1),
+            events=self._events,
             log=self._log,
-            kernel=lambda begin, end: self._here(lambda: self._kernel(begin, end)),
+            kernel=lambda begin, end: self._here(lambda: _kernel(kernel_words(), begin, end)),
             daemon=lambda begin, end: self._here(lambda: self._daemon(begin, end)),
             oom_counter=self._oom_counter,
             engine_start=lambda: peer_process.started_at(self.place.address) if self.place.local else None,
-            resources=lambda: self._here(self._resources),
+            resources=lambda: self._here(resources),
             now=time.time,
             box=lambda instant: box_records.then(instant) if self.place.local else None,
         )
+
+    def _events(self, seen: containers.Container) -> Sequence[containers.ContainerEvent]:
+        ahead_s = 0.0 if self.place.local else _CLOCKS_DIFFER_S
+        return self.backend.events_of(seen.id, (seen.created_at or 0.0) - 1, ahead_s)
 
     def _here(self, question: Callable[[], _T]) -> _T:
         if not self.place.local:
             raise post_mortem.NotObservable(f"the engine {self.place} is on another machine")
         return question()
-
-    def _kernel(self, begin: float, end: float) -> post_mortem.KernelView:
-        log = kernel_log.read(self._runner)
-        if log.blind:
-            raise post_mortem.NotObservable(log.blind)
-        around = [(line.at, line.text) for line in kernel_log.around(log, begin, end)]
-        return post_mortem.KernelView(around, kernel_log.oom_records(log))
 
     def _daemon(self, begin: float, end: float) -> Sequence[str]:
         found = engine_log.read(self._runner, begin, end)
@@ -127,9 +132,17 @@ class Docker:
     def _oom_counter(self, seen: containers.Container) -> int | None:
         return self.groups.oom_kills(seen.id, seen.pid) if self.place.local and seen.pid else None
 
+    def tail(self, seen: containers.Container) -> bytes:
+        """The end of its log, bounded. Raises EngineError where its driver cannot be read, ContactLost."""
+        if self.place.local and seen.log_driver == "json-file" and seen.log_path:
+            found = output.tail_of_file(seen.log_path, _TAIL_LINES, _TAIL_BYTES)
+            if found is not None:
+                return found
+        return output.tail(self.engine, seen.id, _TAIL_LINES, _TAIL_BYTES, tty=seen.tty)
+
     def _log(self, seen: containers.Container) -> post_mortem.LogView:
         try:
-            tail = output.tail(self.engine, seen.id, _TAIL_LINES, _TAIL_BYTES, tty=seen.tty)
+            tail = self.tail(seen)
         except client.EngineError as error:
             raise post_mortem.NotObservable(
                 f"{error.message} (log driver {seen.log_driver}); logs that stay: runward setup docker-logging"
@@ -150,6 +163,13 @@ class Docker:
         return str(info.get("DockerRootDir") or "/var/lib/docker")
 
 
+def _kernel(log: kernel_log.KernelLog, begin: float, end: float) -> post_mortem.KernelView:
+    if log.blind:
+        raise post_mortem.NotObservable(log.blind)
+    around = [(line.at, line.text) for line in kernel_log.around(log, begin, end)]
+    return post_mortem.KernelView(around, kernel_log.oom_records(log))
+
+
 def log_verdict(tail: bytes, seen: containers.Container) -> failures.Diagnosis | None:
     """What the end of a container's log says by itself; None for an empty one."""
     if not tail.strip():
@@ -160,8 +180,7 @@ def log_verdict(tail: bytes, seen: containers.Container) -> failures.Diagnosis |
 
     year = time.gmtime(seen.finished_at or time.time()).tm_year
     source = signals.Source(f"docker:{seen.name} (end of its log)", None, None, year)
-    log = wired.text_log(source, tail)
-    return diagnose.judge(_rules(wired.engine), [log], context.Context())
+    return diagnose.judge(_rules(wired.engine), [wired.text_log(source, tail)], context.Context())
 
 
 @functools.lru_cache(maxsize=1)
@@ -178,7 +197,7 @@ def diagnosable(target: str) -> "Sources":
     engine = Docker()
     try:
         seen = engine.named(target)
-        tail = output.tail(engine.engine, seen.id, _TAIL_LINES, _TAIL_BYTES, tty=seen.tty)
+        tail = engine.tail(seen)
     except client.EngineError as error:
         raise errors.Unreachable(errors.Problem(error.message, where=f"docker:{target}")) from error
     finally:

@@ -108,6 +108,35 @@ def test_the_tail_of_a_large_log_is_bounded(engine) -> None:
     assert got.endswith(b"last\n")
 
 
+def test_the_tail_of_the_file_is_what_the_engine_would_send(engine, tmp_path) -> None:
+    script = "for i in $(seq 300); do echo out $i; echo err $i >&2; done; head -c 40000 /dev/zero | tr '\\0' x; echo"
+    container = engine.run(command=("sh", "-c", script))
+    path = engine.inspect(container).log_path
+    for lines, limit in ((50, 1 << 20), (1000, 1 << 20), (1000, 30000)):
+        asked = output.tail(engine.client(), container, lines, limit, tty=False)
+        assert output.tail_of_file(path, lines, limit) == asked
+    assert output.tail_of_file(str(tmp_path / "none.log"), 5, 100) is None
+
+
+def test_a_file_that_does_not_hold_enough_or_is_none_of_ours_is_left_to_the_engine(tmp_path) -> None:
+    path = tmp_path / "c-json.log"
+    path.write_text('{"log":"a\\n"}\n{"log":"torn')
+    assert output.tail_of_file(str(path), 5, 100) == b"a\n"
+    (tmp_path / "c-json.log.1").write_text("older")
+    assert output.tail_of_file(str(path), 5, 100) is None
+    path.write_text("2026-01-01T00:00:00Z stdout F not json\n")
+    assert output.tail_of_file(str(path), 1, 100) is None
+
+
+def test_a_file_of_many_megabytes_is_read_at_its_end_only(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "c-json.log"
+    with path.open("wb") as file:
+        file.truncate(3 << 30)  # a hole: reading it all would take gigabytes
+        file.seek(0, os.SEEK_END)
+        file.write(b'\n{"log":"last\\n"}\n')
+    assert output.tail_of_file(str(path), 1, 1 << 16) == b"last\n"
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_the_engine_restarted_under_the_watcher_loses_no_line_and_ends_no_job(signum) -> None:
     reason = engines.why_not()

@@ -96,14 +96,16 @@ class DockerBackend:
         except client.EngineError as error:
             raise ports.ContactLost(f"{self.engine.name}: {error}") from error
 
-    def events_of(self, container: str, since: float) -> Sequence[containers.ContainerEvent]:
+    def events_of(
+        self, container: str, since: float, ahead_s: float = 0.0
+    ) -> Sequence[containers.ContainerEvent]:
         """What the engine still remembers of a container: it keeps the last 256 events of all.
 
-        Raises ContactLost.
+        `ahead_s`: so far its clock may be ahead of ours; the engine waits until then before it answers. Raises
+        ContactLost.
         """
-        return self._past_events(
-            since, self._clock.wall() + 1, {"container": [container], "type": ["container"]}
-        )
+        until = self._clock.wall() + ahead_s
+        return self._past_events(since, until, {"container": [container], "type": ["container"]})
 
     def events(self, since: float) -> Iterator[containers.ContainerEvent]:
         """Events of all containers as they happen, from `since` on; has no end. Raises ContactLost."""

@@ -3,6 +3,8 @@
 import collections
 import http.client
 import itertools
+import json
+import os
 import re
 import threading
 import time
@@ -84,6 +86,42 @@ def tail(engine: client.Engine, container: str, lines: int, limit: int, *, tty: 
             while size > limit and len(kept) > 1:
                 size -= len(kept.popleft())
     return b"".join(kept)[-limit:]
+
+
+def tail_of_file(path: str, lines: int, limit: int) -> bytes | None:
+    """The same from the file of the driver json-file; None where it cannot be read or does not hold enough.
+
+    The engine would look through it for us, slower by the time that it needs to find and send the lines.
+    """
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            begin = file.seek(max(0, size - limit * 2))
+            data = file.read(limit * 2)
+    except OSError:
+        return None
+    rows = data.split(b"\n")[1 if begin else 0 : -1]
+    if begin == 0 and len(rows) < lines and os.path.exists(f"{path}.1"):
+        return None  # the older lines are in files that were put aside
+    kept: list[bytes] = []
+    left = limit
+    for row in reversed(rows[-lines:]):
+        text = _text(row)
+        if text is None:
+            return None
+        if len(text) > left and kept:
+            break
+        kept.append(text[-limit:])
+        left -= len(text)
+    return b"".join(reversed(kept)) if kept or not data else None
+
+
+def _text(row: bytes) -> bytes | None:
+    try:
+        value = json.loads(row)["log"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else None
 
 
 class Follower:

@@ -13,18 +13,21 @@ Counters = Callable[[str], box.Counted]
 """What a container uses, by its id, where the machine itself can tell."""
 
 
-def read(engine: client.Engine, counters: Counters | None = None) -> tuple[box.ContainerUse, ...]:
+def read(
+    engine: client.Engine, counters: Counters | None = None, at_once: int = 64
+) -> tuple[box.ContainerUse, ...]:
     """The running containers with their use. Raises ContactLost, EngineError.
 
     The engine answers about one container only with its next sample, up to a second later: on this machine
-    `counters` are read instead, and a far engine is asked about all at the same time.
+    `counters` are read instead, and a far engine is asked about `at_once` of them at the same time, each on a
+    connection of its own.
     """
     listed = [
         raw for raw in engine.json(client.Request("GET", "/containers/json")) or () if isinstance(raw, dict)
     ]
     if counters is not None:
         return tuple(_counted(raw, counters) for raw in listed)
-    with concurrent.futures.ThreadPoolExecutor(max_workers=64) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=at_once) as pool:
         stats = list(pool.map(lambda raw: _stats(engine, str(raw["Id"])), listed))
     return tuple(_use(raw, one) for raw, one in zip(listed, stats, strict=True))
 
