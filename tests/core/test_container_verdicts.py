@@ -102,6 +102,30 @@ def test_a_restart_loop_is_a_loop_with_the_reason_of_its_last_end() -> None:
     assert "--restart=no" in found.advice[0].do
 
 
+LOOPING = {
+    "status": "running", "exit_code": None, "finished_at": None, "started_at": NOW - 2, "restarts": 3,
+    "restart_policy": "always",
+}  # fmt: skip
+
+
+def life(begin: float, end: float, code: str) -> list[containers.ContainerEvent]:
+    made = [("start", begin, {}), ("die", end, {"exitCode": code})]
+    return [containers.ContainerEvent(action, ID, NOW - at, more) for action, at, more in made]
+
+
+def test_a_loop_that_is_met_while_its_next_life_runs_is_a_loop_by_its_last_end() -> None:
+    events = [*life(20, 15, "137"), *life(9, 4, "139"), containers.ContainerEvent("start", ID, NOW - 2)]
+    verdict = judge(LOOPING, events=events).verdict
+    assert verdict.cause == "segfault"
+    assert verdict.action == "hold"
+    assert "restart loop: 3 restarts" in verdict.summary
+
+
+@pytest.mark.parametrize("more", [{"started_at": NOW - 60}, {"restarts": 1}])
+def test_a_container_that_was_restarted_and_runs_on_is_running(more) -> None:
+    assert judge(LOOPING | more, events=life(70, 65, "139")).verdict.cause == "none"
+
+
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
@@ -133,6 +157,17 @@ def test_what_could_not_be_seen_is_said_and_weakens_the_denial() -> None:
     assert "not observable: kernel log: not permitted" in blind.notes
     assert not any(item.source == "kernel" for item in blind.counter_evidence)
     assert any(item.source == "kernel" for item in seeing.counter_evidence)
+
+
+def test_an_engine_without_such_events_is_no_witness_against_a_request_or_a_kill_for_memory() -> None:
+    died = [event("die", 0, exitCode="137")]
+    docker, podman = (
+        judge({"exit_code": 137}, events=died),
+        judge({"exit_code": 137}, events=died, tells_requests=False),
+    )
+    assert any(item.source == "docker" for item in docker.counter_evidence)
+    assert not any(item.source == "docker" for item in podman.counter_evidence)
+    assert "podman stop" in podman.verdict.summary
 
 
 def test_a_host_that_ran_out_is_told_from_a_limit() -> None:

@@ -53,6 +53,8 @@ class Sources:
     resources: Callable[[], Sequence[tuple[str, str]]]
     """Rows of name and value: memory, disk, GPUs as they are now."""
     now: Callable[[], float]
+    tells_requests: Callable[[], bool] = lambda: True
+    """See `container_facts.Facts`."""
     box: Callable[[float], Mapping[str, Any] | None] = lambda _instant: None
     """What a record says of the machine at an instant."""
 
@@ -118,6 +120,7 @@ def examine(seen: containers.Container, sources: Sources) -> PostMortem:
         oom_counter=counter,
         log=log.diagnosis,
         engine_started_at=started,
+        tells_requests=sources.tells_requests(),
         blind=asking.blind,
     )
     return PostMortem(

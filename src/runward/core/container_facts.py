@@ -1,12 +1,15 @@
 """All that was observed of one container, and the pieces of evidence that follow from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runward.core import container_exits, containers, durations, failures
 
 _NEAR_S = 60.0
 """A kill of a child belongs to the container's end when it was at most this long before it."""
+
+_LOOP_RESTARTS, _LOOP_S = 2, 10.0
+"""So many restarts, the last one so short a time ago: the engine itself calls a run over 10 s a success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class Facts:
     log: failures.Diagnosis | None = None
     """What its log says by itself; None: there was none to read."""
     engine_started_at: float | None = None
+    tells_requests: bool = True
+    """Whether its engine has events for a kill, a stop and a kill for memory; Podman has none."""
     blind: Sequence[str] = ()
     """`what: why` of each thing that could not be observed."""
 
@@ -36,6 +41,27 @@ class Facts:
         """Events of its last life with this action, the oldest first."""
         begin = (self.container.started_at or 0.0) - 1.0
         return [event for event in self.events if event.action == action and event.at >= begin]
+
+
+def life_before(facts: Facts) -> Facts | None:
+    """The facts of the life before this one, when a container that runs was just started again, not for the
+    first time: it is between two ends of a loop. None for every other container.
+    """
+    seen = facts.container
+    if seen.status != "running" or seen.restarts < _LOOP_RESTARTS or seen.started_at is None:
+        return None
+    died = [event for event in facts.events if event.action == "die" and event.at <= seen.started_at + 1.0]
+    if not died or facts.now - seen.started_at > _LOOP_S:
+        return None
+    begun = [event.at for event in facts.events if event.action == "start" and event.at < died[-1].at]
+    ended = replace(
+        seen,
+        status="restarting",
+        exit_code=died[-1].exit_code,
+        started_at=begun[-1] if begun else seen.created_at,
+        finished_at=died[-1].at,
+    )
+    return replace(facts, container=ended)
 
 
 def own_records(facts: Facts) -> Sequence[containers.OomRecord]:

@@ -15,6 +15,8 @@ _C, _A, _S, _Y = failures.Cause, failures.Action, failures.Scope, failures.Certa
 def judge(facts: container_facts.Facts) -> failures.Diagnosis:
     """The verdict, with what speaks for and against it."""
     seen = facts.container
+    if (before := container_facts.life_before(facts)) is not None:
+        return _loop(before)
     if seen.status in {"running", "paused", "removing"}:
         return _alive(facts)
     if seen.status == "restarting":
@@ -220,13 +222,15 @@ def _killed(facts: container_facts.Facts) -> failures.Diagnosis:
     may = ["kill -9 on the host by a person or a tool (CI clean-up, an orchestrator)"]
     if facts.oom_counter != 0:
         may.append("a kill for memory that left no trace where we could look")
+    if not facts.tells_requests:
+        may.append("podman stop or podman kill, of which Podman keeps no record")
     may.append("the program itself: a child of it was killed and its code passed on")
     text = f"{seen.name} was killed (SIGKILL), cause not proven: maybe {'; '.join(may)}"
     verdict = _verdict(_C.KILLED, _A.RESTART, _Y.POSSIBLE, text)
     against = []
     if facts.oom_counter == 0:
         against.append(failures.Evidence("the cgroup counted no kill for memory", source="cgroup"))
-    if facts.last("die") and not facts.last("oom"):
+    if facts.last("die") and not facts.last("oom") and facts.tells_requests:
         against.append(
             failures.Evidence("the engine saw its end, and no oom event before it", source="docker")
         )

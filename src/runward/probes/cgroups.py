@@ -117,6 +117,7 @@ class Cgroups:
                 f"docker/{container}",
                 f"system.slice/docker-{container}.scope",
                 f"machine.slice/libpod-{container}.scope",
+                f"libpod_parent/libpod-{container}",
                 f"user.slice/user-*.slice/user@*.service/**/*{container}*.scope",
             ):
                 matches = sorted(glob.glob(os.path.join(parent, pattern), recursive="**" in pattern))

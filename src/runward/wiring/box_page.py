@@ -9,6 +9,8 @@ from runward.runners import local
 from runward.ui import view_box
 from runward.wiring import box
 
+_FIRST_SPAN_S = 0.3
+
 
 @dataclass
 class Pages:
@@ -32,7 +34,9 @@ class Pages:
         return view_box.page(snapshot, self._lines)
 
     def stream(self, over: threading.Event) -> Iterator[view_box.Page]:
-        """Pages at the period until `over`."""
+        """Pages at the period until `over`; the first one knows shares of the CPU too."""
+        self._looker.look()
+        over.wait(_FIRST_SPAN_S)
         while not over.is_set():
             yield self.one()
             over.wait(self.every_s)

@@ -111,6 +111,7 @@ class Docker:
             engine_start=lambda: peer_process.started_at(self.place.address) if self.place.local else None,
             resources=lambda: self._here(resources),
             now=time.time,
+            tells_requests=lambda: not self.engine.podman,
             box=lambda instant: box_records.then(instant) if self.place.local else None,
         )
 

@@ -126,8 +126,7 @@ class DockerBackend:
             made = self._json("POST", "/containers/create", {"name": creation.name_of(token)}, body)
             container = str(made["Id"])
         except client.EngineError as error:
-            if error.status != 409:
-                raise creation.refused(error, spec) from error
+            # A name that is taken is 409 for Docker and 500 for Podman: the token tells whose it is.
             found = self._with_token(token)
             if found is None:
                 raise creation.refused(error, spec) from error
@@ -231,7 +230,9 @@ class DockerBackend:
     def _past_events(
         self, since: float, until: float, filters: Mapping[str, object]
     ) -> list[containers.ContainerEvent]:
-        query = {"since": f"{since:.9f}", "until": f"{until:.9f}", "filters": dict(filters)}
+        query: dict[str, object] = {"since": f"{since:.9f}", "filters": dict(filters)}
+        # Podman sends nothing when `until` is over already, and ends by itself when it is told not to stream.
+        query |= {"stream": False} if self.engine.podman else {"until": f"{until:.9f}"}
         try:
             lines = self.engine.raw(client.Request("GET", "/events", query)).splitlines()
         except client.EngineError as error:

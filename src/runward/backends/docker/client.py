@@ -67,6 +67,7 @@ class Engine:
         self._lock = threading.Lock()
         self._kept: _Connection | None = None
         self._version: tuple[int, int] | None = None
+        self._podman = False
 
     @property
     def version(self) -> tuple[int, int]:
@@ -74,6 +75,11 @@ class Engine:
         if self._version is None:
             self._version = self._negotiate()
         return self._version
+
+    @property
+    def podman(self) -> bool:
+        """Whether Podman answers in Docker's place. Raises ContactLost."""
+        return self.version > (0, 0) and self._podman
 
     def json(self, request: Request) -> Any:
         """The decoded answer; None when it has no body. Raises EngineError, ContactLost."""
@@ -153,6 +159,7 @@ class Engine:
             raise self._lost(_words(error)) from error
         finally:
             connection.close()
+        self._podman = response.getheader("Libpod-Api-Version") is not None
         major, _, minor = (response.getheader("Api-Version") or "1.41").partition(".")
         if not (major.isdigit() and minor.isdigit()):
             raise self._lost(f"unknown API version {major}.{minor}")
