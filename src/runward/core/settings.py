@@ -58,21 +58,10 @@ class Ticks:
     """How often places are looked at."""
 
     local_s: float = 1.0
-    docker_s: float = 30.0
-    """Beside its events."""
+    docker_s: float = 1.0
     k8s_s: float = 30.0
     """Beside its events."""
-    ray_s: float = 10.0
-    slurm_s: float = 60.0
-    ssh_s: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Witnesses:
-    """How long a verdict stays open for witnesses that speak late."""
-
-    docker_s: float = 2.0
-    k8s_s: float = 10.0
+    ray_s: float = 2.0
     slurm_s: float = 60.0
 
 
@@ -138,7 +127,6 @@ class Settings:
     stall: Stall = Stall()
     numerics: Numerics = Numerics()
     ticks: Ticks = Ticks()
-    witnesses: Witnesses = Witnesses()
     logs: Logs = Logs()
     checkpoints: Checkpoints = Checkpoints()
     watch: Watch = Watch()

@@ -81,6 +81,7 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
         witnesses=lambda handle, status: _kernel_witnesses(engine, handle, status),
         spec_maker=_spec_maker,
         facts=lambda _found: _facts(engine, backend),
+        tick_s=asked.settings.ticks.docker_s,
     )
 
 

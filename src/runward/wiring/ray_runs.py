@@ -68,6 +68,7 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
         backend=_Attached(one, acts=acts and not asked.observe_only),
         describe=lambda handle: observations.Launched(_job(handle), handle),
         spec_maker=lambda run, plan, _stdin: _spec_maker(run, plan, one, origin),
+        tick_s=asked.settings.ticks.ray_s,
     )
 
 

@@ -67,6 +67,11 @@ class Shared:
             self.places[key] = place_for(asked)
         return self.places[key]
 
+    def tick_s(self, asked: options.RunOptions) -> float:
+        """Seconds between two looks at the run's place."""
+        own = self.place(asked).tick_s
+        return own if own is not None else asked.settings.ticks.local_s
+
     def reading(self, asked: options.RunOptions) -> diagnose.Engine:
         """Rules and scanner; one set for all runs, but for runs with a pattern of their own."""
         if asked.progress_regex is not None:
@@ -165,8 +170,9 @@ def build(
     driver.held = lambda: seen.held(driver.state, looker is not None and looker.held())
     if asked.settings.notify.to:
         observers.append(Notifications(asked, parts.clock))
-    tick_s = place.tick_s if place.tick_s is not None else asked.settings.ticks.local_s
-    watch = watching.RunWatch(driver, observers, tick_s, lease.release, lambda: attendant.listing(None))
+    watch = watching.RunWatch(
+        driver, observers, parts.tick_s(asked), lease.release, lambda: attendant.listing(None)
+    )
     performer = performing.Performer(_hands(asked, driver, parts))
     driver.use(
         performer,
@@ -263,7 +269,7 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
         circumstance=place.circumstance,
         dumps=dumps,
         save_progress=save,
-        stall=_stall_settings(asked),
+        stall=_stall_settings(asked, parts.tick_s(asked)),
     )
 
 
@@ -282,7 +288,7 @@ def search(
     )
 
 
-def _stall_settings(asked: options.RunOptions) -> stall.Settings:
+def _stall_settings(asked: options.RunOptions, tick_s: float) -> stall.Settings:
     s = asked.settings.stall
     return stall.Settings(
         budgets_s={
@@ -298,7 +304,7 @@ def _stall_settings(asked: options.RunOptions) -> stall.Settings:
         end_factor=s.end_factor,
         life_window_s=s.no_life_s,
         stall_after_s=asked.settings.run.stall_after_s,
-        tick_s=asked.settings.ticks.local_s,
+        tick_s=tick_s,
     )
 
 
