@@ -179,6 +179,7 @@ def test_every_mistake_of_a_monitoring_file_is_named_at_once(tmp_path):
             "",
         ),
         ("11: monitoring.log_signals.bad_regex.pattern: is no regular expression", ""),
+        ("15: monitoring.log_signals.bad_kind.pattern_type:", "did you mean 'regex'?"),
         (
             "16: monitoring.log_signals.bad_kind.state.class_name: 'CrashStat' is none of",
             "did you mean 'CrashState'?",

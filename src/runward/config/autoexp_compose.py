@@ -227,12 +227,13 @@ class _Reader:
             if OmegaConf.is_missing(parent, key):
                 self._problems.add(placed, path, "must be given (it is ???)")
                 return documents.Value(None, placed.mark)
-            value = parent[key]
+            value, told = parent[key], bool(OmegaConf.is_interpolation(parent, key))
         except (OmegaConfBaseException, ValueError, TypeError) as error:
             first = str(error).splitlines()[0]
             self._problems.add(placed, path, f"cannot be resolved: {first}")
             return documents.Value(None, placed.mark)
-        return self._value(value, placed, path)
+        found = self._value(value, placed, path)
+        return documents.Value(found.data, found.mark, resolved=told) if told else found
 
     def _value(self, value: Any, placed: documents.Value, path: str) -> documents.Value:
         if isinstance(value, DictConfig):

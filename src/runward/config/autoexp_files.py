@@ -153,9 +153,9 @@ def _experiment(
     try:
         if "restart" in document.data:
             value = _without_head(document.data["restart"])
+            _check_words(value, monitor, problems)
             keys = mode_shapes.RESTART.read(value, "restart", problems)
             policies = mode_policies.ModePolicies(name, keys["policies"], keys["counting"])
-            _check_words(value, monitor, problems)
     except shapes.Invalid:
         pass
     return monitor, policies
@@ -172,18 +172,29 @@ def _check_words(value: documents.Value, monitor: log_signals.Monitor, problems:
     """An error type that nothing gives, one letter from one that something gives, is a typo."""
     given = {str(signal.metadata.get("error_type")) for signal in monitor.signals}
     known = {*mode_policies.ERROR_TYPES, *given}
-    policies = value.data.get("policies", documents.Value({}, value.mark))
-    for mode, item in policies.data.items():
-        implementation = item.data["implementation"].data
+    for mode, implementation in _implementations(value):
         for key in ("restart_on_error_types", "exclude_error_types"):
             listed = implementation.get(key)
             words = listed.data if listed is not None and isinstance(listed.data, tuple) else ()
             for i, word in enumerate(words):
-                if word.data not in known and errors.nearest(word.data, known) is not None:
+                if not isinstance(word.data, str) or word.data in known:
+                    continue
+                if errors.nearest(word.data, known) is not None:
                     path = f"restart.policies.{mode}.implementation.{key}[{i}]"
                     problems.add(
                         word, path, f"nothing gives the error type {word.data!r}", (word.data, *known)
                     )
+
+
+def _implementations(value: documents.Value) -> Iterator[tuple[str, Mapping[str, documents.Value]]]:
+    """Mode and keys of every policy that has the form of one; others are told of elsewhere."""
+    policies = value.data.get("policies") if isinstance(value.data, dict) else None
+    for mode, item in (
+        policies.data.items() if policies is not None and isinstance(policies.data, dict) else ()
+    ):
+        found = item.data.get("implementation") if isinstance(item.data, dict) else None
+        if found is not None and isinstance(found.data, dict):
+            yield mode, found.data
 
 
 def _plain(config: DictConfig) -> dict[str, Any]:

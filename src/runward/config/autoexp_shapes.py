@@ -128,7 +128,11 @@ class Signals:
 def _signal(
     name: str, value: documents.Value, path: str, problems: shapes.Problems
 ) -> log_signals.LogSignal | None:
-    keys = SIGNAL.read(value, path, problems)
+    try:
+        keys = SIGNAL.read(value, path, problems)
+    except shapes.Invalid:
+        _pattern_alone(name, value, path, problems)
+        raise
     if not keys.pop("enabled"):
         return None
     before = len(problems.found)
@@ -143,6 +147,14 @@ def _signal(
     if len(problems.found) > before:
         raise shapes.Invalid(path)
     return signal
+
+
+def _pattern_alone(name: str, value: documents.Value, path: str, problems: shapes.Problems) -> None:
+    """A wrong pattern is told even where other keys of the signal are wrong too."""
+    data = value.data if isinstance(value.data, dict) else {}
+    texts = [data[word].data for word in ("pattern", "pattern_type") if word in data]
+    if "pattern" in data and all(isinstance(text, str) for text in texts):
+        _pattern(log_signals.LogSignal(name, *texts), value, path, problems)
 
 
 def _pattern(
@@ -235,12 +247,10 @@ _LOG_MONITOR = {
 
 def _monitor(class_name: str, keys: Mapping[str, shapes.Key]) -> shapes.Fields:
     def build(**given: Any) -> log_signals.Monitor:
-        if given["start_condition_interval_seconds"] is not None and given["start_condition_cmd"] is None:
-            raise ValueError("start_condition_interval_seconds without start_condition_cmd does nothing")
         renamed = {word.replace("_seconds", "_s"): data for word, data in given.items()}
         return log_signals.Monitor(class_name, **renamed)
 
-    return shapes.Fields(keys, build)
+    return shapes.Fields(keys, build, {"start_condition_interval_seconds": "start_condition_cmd"})
 
 
 MONITOR = objects.Object(

@@ -51,6 +51,8 @@ class Value:
     data: Any
     """None, bool, int, float, str, tuple[Value, ...] or dict[str, Value]."""
     mark: Mark
+    resolved: bool = False
+    """The text came by an interpolation: from the environment, a number is text too."""
 
     @property
     def plain(self) -> Any:

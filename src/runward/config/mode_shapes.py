@@ -43,7 +43,8 @@ IMPLEMENTATION = objects.Object(
             },
             _selective,
         ),
-    }
+    },
+    partial=True,
 )
 
 _MODE_POLICY = shapes.Fields(

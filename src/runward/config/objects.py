@@ -13,6 +13,8 @@ class Object:
 
     classes: Mapping[str, shapes.Fields]
     default: str | None = None
+    partial: bool = False
+    """Whether a file may give some keys and leave the class to what it extends; for the schema only."""
 
     def read(self, value: documents.Value, path: str, problems: shapes.Problems) -> Any:
         if not isinstance(value.data, dict):
@@ -30,7 +32,13 @@ class Object:
         return fields.read(documents.Value(rest, value.mark), path, problems)
 
     def schema(self) -> dict[str, Any]:
-        return {"oneOf": [_with_class(name, shape.schema()) for name, shape in self.classes.items()]}
+        whole = [_with_class(name, shape.schema()) for name, shape in self.classes.items()]
+        if not self.partial:
+            return {"oneOf": whole}
+        keys = {
+            word: item for one in whole for word, item in one["properties"].items() if word != "class_name"
+        }
+        return {"oneOf": [*whole, {"type": "object", "properties": keys, "additionalProperties": False}]}
 
 
 def _with_class(name: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -88,12 +88,23 @@ class Flag:
     """true or false."""
 
     def read(self, value: documents.Value, path: str, problems: Problems) -> bool:
-        if not isinstance(value.data, bool):
+        data = _told(value)
+        if not isinstance(data, bool):
             raise problems.add(value, path, f"must be true or false, is {value.kind}")
-        return value.data
+        return data
 
     def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
+
+
+def _told(value: documents.Value) -> Any:
+    """The value; of a text that an interpolation gave, what it would be in a file."""
+    if not value.resolved or not isinstance(value.data, str):
+        return value.data
+    try:
+        return documents.parse(value.data, "interpolation").data
+    except errors.UsageError:
+        return value.data
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,7 @@ class Number:
     whole: bool = True
 
     def read(self, value: documents.Value, path: str, problems: Problems) -> Any:
-        data = value.data
+        data = _told(value)
         right = isinstance(data, int) or (isinstance(data, float) and not self.whole)
         if isinstance(data, bool) or not right:
             wanted = "a whole number" if self.whole else "a number"
@@ -263,6 +274,8 @@ class Fields:
 
     keys: Mapping[str, Key]
     build: Callable[..., Any] = dict
+    without: Mapping[str, str] = field(default_factory=dict)
+    """Keys that do nothing without another one."""
 
     def read(self, value: documents.Value, path: str, problems: Problems) -> Any:
         if not isinstance(value.data, dict):
@@ -271,6 +284,10 @@ class Fields:
         for word, key in self.keys.items():
             if word not in given and key.default is REQUIRED and word not in value.data:
                 problems.add(value, join(path, word), "is missing")
+                wrong = True
+        for word, other in self.without.items():
+            if _given(value, word) and not _given(value, other):
+                problems.add(value.data[word], join(path, word), f"{word} without {other} does nothing")
                 wrong = True
         if wrong or len(given) < len(value.data):
             raise Invalid(path)
@@ -302,6 +319,10 @@ class Fields:
         required = [word for word, key in self.keys.items() if key.default is REQUIRED]
         result = {"type": "object", "properties": properties, "additionalProperties": False}
         return {**result, **({"required": required} if required else {})}
+
+
+def _given(value: documents.Value, word: str) -> bool:
+    return word in value.data and value.data[word].data is not None
 
 
 def join(path: str, word: str) -> str:

@@ -68,7 +68,11 @@ class InternalError(RunwardError):
 
 
 def nearest(word: str, valid: Iterable[str]) -> str | None:
-    """The valid word closest to `word`, or None when nothing is close (edit distance over a third)."""
+    """The valid word that `word` is most of, else the closest one; None when nothing is (distance over a third)."""
+    valid = list(valid)
+    longer = [one for one in valid if one.lower().startswith(word.lower()) and 3 * len(word) >= 2 * len(one)]
+    if longer:
+        return min(longer, key=len)
     best, best_distance = None, max(1, len(word) // 3) + 1
     for candidate in valid:
         distance = _edit_distance(word.lower(), candidate.lower(), best_distance)
