@@ -1,4 +1,4 @@
-"""A real Ray, in an environment of its own, on loopback."""
+"""A real Ray, in an environment of its own, on loopback: a head, and a second node that can be killed."""
 
 import contextlib
 import os
@@ -9,13 +9,15 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / ".venv-ray"
+GROUP = pytest.mark.xdist_group("ray")
+"""All tests with a real Ray run in one worker, over one cluster."""
 
 
 def ray_command() -> str | None:
@@ -43,37 +45,46 @@ class RealRay:
 
     def __init__(self, ray: str) -> None:
         self.ray = ray
+        self.python = str(Path(ray).parent / "python")
+        """Python with Ray in it, for entrypoints."""
         self.folder = tempfile.mkdtemp(prefix="rw", dir="/tmp")  # Ray's sockets need a short path
-        self.port = free_port()
+        self.port, self.gcs = free_port(), free_port(20101)
         self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        argv = [
-            self.ray,
-            "start",
-            "--head",
-            "--block",
-            "--num-cpus=2",
-            "--num-gpus=0",
-            f"--port={free_port(20101)}",
-        ]
-        argv += ["--dashboard-host=127.0.0.1", f"--dashboard-port={self.port}", "--include-dashboard=true"]
-        argv += [f"--temp-dir={self.folder}", "--object-store-memory=100000000", "--disable-usage-stats"]
-        argv += ["--min-worker-port=30000", "--max-worker-port=30300"]
-        argv += [
-            f"--ray-client-server-port={free_port(22000)}",
-            f"--dashboard-agent-listen-port={free_port(23000)}",
-        ]
-        env = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0"}
-        env.pop("PYTHONPATH", None)
-        with open(f"{self.folder}/head.log", "wb") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=env, start_new_session=True)
+        argv = ["--head", "--num-cpus=2", f"--port={self.gcs}", "--include-dashboard=true"]
+        argv += ["--dashboard-host=127.0.0.1", f"--dashboard-port={self.port}", f"--temp-dir={self.folder}"]
+        argv += [f"--ray-client-server-port={free_port(22000)}"]
+        head = self._node(argv, free_port(23000), (30000, 30300), {"RAY_memory_monitor_refresh_ms": "0"})
+        self._until_answered(head)
+
+    def _until_answered(self, head: "subprocess.Popen[bytes]") -> None:
         end = time.monotonic() + 120
         while not self.answers():
-            assert self.process.poll() is None, Path(f"{self.folder}/head.log").read_text()[-3000:]
+            assert head.poll() is None, Path(f"{self.folder}/node.log").read_text()[-3000:]
             assert time.monotonic() < end, "Ray's dashboard never answered"
             time.sleep(0.3)
+
+    def add_node(self, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        """A second node; jobs and actors get there by the resource `second`."""
+        argv = [f"--address=127.0.0.1:{self.gcs}", "--num-cpus=2", '--resources={"second": 4}']
+        return self._node(argv, free_port(24000), (30301, 30600), env)
+
+    def _node(
+        self, argv: list[str], agent: int, workers: tuple[int, int], env: Mapping[str, str]
+    ) -> "subprocess.Popen[bytes]":
+        argv = [self.ray, "start", "--block", *argv, "--num-gpus=0", "--object-store-memory=100000000"]
+        argv += ["--disable-usage-stats", f"--dashboard-agent-listen-port={agent}"]
+        argv += [f"--min-worker-port={workers[0]}", f"--max-worker-port={workers[1]}"]
+        # A node that was killed is noticed within seconds; a busy machine is not taken for a dead one.
+        health = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "6"}
+        whole = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **health, **env}
+        whole.pop("PYTHONPATH", None)
+        with open(f"{self.folder}/node.log", "ab") as log:
+            made = subprocess.Popen(argv, stdout=log, stderr=log, env=whole, start_new_session=True)
+        self.started.append(made)
+        return made
 
     def answers(self) -> bool:
         try:
@@ -82,20 +93,51 @@ class RealRay:
         except OSError:
             return False
 
+    def kill(self, node: "subprocess.Popen[bytes]") -> None:
+        """A node without a farewell: everything of its session at once."""
+        mine = {int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _session(pid) == node.pid}
+        for pid in mine:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        node.wait()
+        self.started.remove(node)
+
+    def restart_head(self) -> None:
+        """As a head pod that is made anew: the old one is killed, another begins at the same address."""
+        for node in list(self.started):
+            self.kill(node)
+        self._sweep()
+        self.start()
+
     def stop(self) -> None:
-        if self.process is not None:
+        for node in self.started:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGTERM)
+                os.kill(node.pid, signal.SIGTERM)
+        for node in list(self.started):
             try:
-                self.process.wait(20)
+                node.wait(20)
+                self.started.remove(node)
             except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
-            self.process = None
+                self.kill(node)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """What is left of ours: it has our folder in its command line."""
+        for pid in (name for name in os.listdir("/proc") if name.isdigit()):
+            with contextlib.suppress(OSError):
+                if self.folder.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(int(pid), signal.SIGKILL)
 
     def destroy(self) -> None:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _session(pid: str) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+    except OSError:
+        return -1
 
 
 def or_skip() -> Iterator[RealRay]:

@@ -20,6 +20,9 @@ class Api:
         self.asked: list[str] = []
         self.next_status = "RUNNING"
         self.drop_answers = False
+        self.refusals = 0
+        """So many submissions are refused, as by a head without an agent."""
+        self.stops = True
         self.usage: dict[str, list[float]] | None = {"CPU": [1.0, 8.0]}
         self.nodes: list[dict[str, Any]] = []
         self.summary: list[dict[str, Any]] = []
@@ -139,8 +142,12 @@ def _handler(api: Api) -> type[BaseHTTPRequestHandler]:
             if self._stopped_before():
                 return None
             if self.path.endswith("/stop"):
-                api.jobs[self.path.split("/")[3]]["status"] = "STOPPED"
+                if api.stops:
+                    api.jobs[self.path.split("/")[3]]["status"] = "STOPPED"
                 return self._send(200, {"stopped": True})
+            if api.refusals:
+                api.refusals -= 1
+                return self._send(500, "no agent")
             active = [one for one in api.jobs.values() if one["status"] in {"RUNNING", "PENDING"}]
             assert not active, "a second job was begun beside one that still runs"
             api.submitted.append(body)

@@ -36,7 +36,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     (tmp_path / "calls").touch()
-    monkeypatch.setenv("KUBECTL", f"{sys.executable} {kubectl.__file__}")
+    monkeypatch.setenv("KUBECTL", f"{sys.executable} -S {kubectl.__file__}")
     monkeypatch.setenv("STAND_IN_CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("STAND_IN_PODS", json.dumps({"ml": ["head", "worker-1"]}))
     monkeypatch.setenv("STAND_IN_PATH", str(folder))

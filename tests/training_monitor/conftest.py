@@ -1,14 +1,12 @@
-"""A head pod that is this machine: a stand-in kubectl, and where it is wanted a real Ray."""
+"""A head pod that is this machine: a stand-in kubectl."""
 
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import rayhead
 from fakes import kubectl
 
 
@@ -18,7 +16,7 @@ class Cluster:
         self.calls_file = folder / "calls"
         self.calls_file.touch()
         (folder / "bin").mkdir()
-        env.setenv("KUBECTL", f"{sys.executable} {kubectl.__file__}")
+        env.setenv("KUBECTL", f"{sys.executable} -S {kubectl.__file__}")
         env.setenv("STAND_IN_CALLS", str(self.calls_file))
         env.setenv("STAND_IN_PODS", json.dumps({"default": ["head", "head-worker-abc12"], "ml": ["head"]}))
         env.setenv("STAND_IN_PATH", str(folder / "bin"))
@@ -43,8 +41,3 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster(tmp_path, monkeypatch)
-
-
-@pytest.fixture(scope="session")
-def real_ray() -> Iterator[rayhead.RealRay]:
-    yield from rayhead.or_skip()

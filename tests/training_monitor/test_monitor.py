@@ -1,7 +1,8 @@
 """The monitor's functions over a stand-in kubectl and a served Ray API: each old fault, and what is there instead."""
 
-import json
+import inspect
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from fakes import ray_api
 from training_monitor import monitor_training
-from training_monitor.src import monitor
+from training_monitor.src import monitor, submitting
 
 
 @pytest.fixture
@@ -69,12 +70,21 @@ def test_a_job_that_cannot_be_seen_ends_the_watch_as_unknown(api):
     assert monitor.monitor_job("head", "j", check_interval=0.1, timeout=0.3)["status"] == "TIMEOUT"
 
 
+UNREADABLE = """import os, sys
+if "scanner" in sys.argv[2]:
+    sys.exit("permission denied")
+os.execv(PYTHON, ["python3", *sys.argv[1:]])
+""".replace("PYTHON", repr(sys.executable))
+
+
 @pytest.mark.parametrize(
     ("text", "step"),
     [
+        ("step: 900 loss: 1\nResuming from checkpoint at step 100\nstep: 101 loss: 1\n", 101),
         ("total step: 5000\nstep: 12 loss: 0.5\n", 12),
         ("max_steps = 9000\nglobal_step 31\n", 31),
         ("Epoch 2, Step 55\n", 55),
+        ("step: 5 loss: 1\n" + "x" * 5_000_000 + "\nstep: 6 loss: 1\n", 6),
         ("nothing at all\n", None),
     ],
 )
@@ -185,6 +195,65 @@ def test_a_stalled_job_is_gone_before_the_next_begins(api, saved):
     assert api.jobs["first"]["status"] == "STOPPED"
 
 
+def test_a_stalled_job_that_cannot_be_proven_to_be_gone_keeps_the_next_from_beginning(
+    api, saved, monkeypatch
+):
+    monkeypatch.setattr(submitting, "_GONE_WITHIN_S", 0.5)
+    api.stops = False
+    api.job("first")
+    done = monitor.auto_restart(
+        "head", "first", str(saved), 3, 0, stagnation_threshold=0.2, check_interval=0.1
+    )
+    assert done["reason"] == "restart_failed: first is stalled and could not be proven to be stopped"
+    assert (done["success"], api.submitted) == (False, [])
+
+
+def test_checkpoints_that_are_gone_or_cannot_be_read_are_no_reason_to_begin_from_the_start(
+    api, saved, cluster
+):
+    api.job("first", "FAILED")
+    config = {"entrypoint": "python t.py"}
+    cluster.program("python3", UNREADABLE)
+    done = monitor.auto_restart("head", "first", str(saved), 3, 0, 300, 0.1, config, "first")
+    assert done["reason"].startswith("restart_failed: checkpoints could not be read: ")
+    assert api.submitted == []
+    (cluster.folder / "bin" / "python3").unlink()
+    api.next_status = "FAILED"
+    real = api.get
+
+    def empties(path, query):
+        if api.submitted:
+            for one in saved.glob("step_*"):
+                shutil.rmtree(one, ignore_errors=True)
+        return real(path, query)
+
+    api.get = empties
+    done = monitor.auto_restart("head", "first", str(saved), 3, 0, 300, 0.1, config, "first")
+    assert (done["reason"], done["total_retries"], len(api.submitted)) == ("no_checkpoint_found", 1, 1)
+
+
+def test_a_job_that_was_itself_a_restart_resumes_from_what_was_saved_since(api, saved):
+    import shlex
+
+    old = shlex.quote(f"{saved}/step_100")
+    api.job("first", "FAILED", entrypoint=f"python t.py --resume_from_checkpoint {old} --lr 1")
+    api.next_status = "SUCCEEDED"
+    monitor.auto_restart("head", "first", str(saved), retry_delay=0, check_interval=0.1)
+    words = shlex.split(api.submitted[0]["entrypoint"])
+    assert words == ["python", "t.py", "--lr", "1", "--resume_from_checkpoint", f"{saved}/step_200"]
+
+
+def test_a_submission_that_ray_could_not_take_is_offered_again_under_the_same_id(api, monkeypatch):
+    monkeypatch.setattr(submitting, "_OFFERS_S", (0.0, 0.0))
+    api.refusals = 1
+    job_id = monitor.submit_job_with_resume("head", None, {"entrypoint": "python t.py"})
+    assert [body["submission_id"] for body in api.submitted] == [job_id]
+    api.jobs.clear()
+    api.refusals = 9
+    with pytest.raises(RuntimeError, match="Failed to submit job: no agent"):
+        monitor.submit_job_with_resume("head", None, {"entrypoint": "python t.py"})
+
+
 def test_a_job_that_somebody_stopped_stays_stopped(api, saved):
     api.job("first", "STOPPED")
     done = monitor.auto_restart("head", "first", str(saved), check_interval=0.1)
@@ -273,6 +342,89 @@ def test_only_a_network_that_is_used_is_active(cluster, lines, active, word):
     assert (seen["efa_active"], seen["transport"]) == (active, word)
 
 
+def test_every_function_has_the_signature_that_scripts_call():
+    wanted = {
+        "auto_restart": "head_pod job_name checkpoint_dir max_retries=10 retry_delay=60 stagnation_threshold=300"
+        " check_interval=30 job_config=None initial_job_id=None",
+        "monitor_job": "head_pod job_id check_interval=30 timeout=None stagnation_threshold=300"
+        " on_status_change=None on_stall=None",
+        "check_job_status": "head_pod job_id",
+        "get_current_step": "head_pod job_id",
+        "detect_stall": "head_pod job_id stagnation_threshold=300 sample_duration=60",
+        "submit_job_with_resume": "head_pod checkpoint_path config",
+        "check_gpu_utilization": "head_pod namespace=default",
+        "verify_ray_resources": "head_pod namespace=default",
+        "check_efa_utilization": "head_pod namespace=default",
+        "get_training_health": "head_pod checkpoint_dir all_pods=None namespace=default",
+        "print_training_health": "report",
+        "start_background_monitor": "head_pod job_id check_interval=30 callback=None",
+        "setup_logging": "level=None log_file=None",
+        "run_kubectl_command": "head_pod command timeout=60",
+        "get_job_logs": "head_pod job_id tail=100",
+        "get_throughput": "head_pod job_id",
+        "find_latest_checkpoint": "checkpoint_dir head_pod=None",
+        "JobMonitor": "head_pod job_id",
+    }
+    for name, words in wanted.items():
+        found = list(inspect.signature(getattr(monitor, name)).parameters.values())
+        shown = [p.name if p.default is p.empty else f"{p.name}={p.default}" for p in found]
+        assert shown[: len(words.split())] == words.split(), name
+
+
+def test_the_answers_have_the_keys_that_scripts_read(api, cluster, tmp_path):
+    api.job("j", "FAILED")
+    assert set(monitor.monitor_job("head", "j", 0.1)) == {"status", "duration", "final_step", "job_id"}
+    config = {"entrypoint": "python t.py"}
+    done = monitor.auto_restart("head", "j", str(tmp_path), 0, 0, 300, 0.1, config, "j")
+    assert set(done) == {"success", "final_step", "total_retries", "reason", "job_id"}
+    one = monitor.JobMonitor("head", "j")
+    assert set(one.update()) == {"status", "current_step", "throughput", "runtime", "time_since_last_step"}
+    assert one.get_progress_summary() == {"total_steps": 0, "avg_throughput": None, "eta_seconds": None}
+    seen: list[dict] = []
+    monitor.start_background_monitor("head", "j", 0.1, seen.append).join(60)
+    assert seen[0]["status"] == "FAILED"
+    assert monitor.run_kubectl_command("head", ["sh", "-c", "echo out; exit 3"]) == (3, "out\n", "")
+    assert monitor.run_kubectl_command("head", ["sleep", "60"], timeout=0.5)[::2] == (-1, "Command timeout")
+    gpu = monitor.check_gpu_utilization("nobody")
+    assert set(gpu) >= {
+        "gpu_count",
+        "gpu_utilizations",
+        "memory_used",
+        "memory_total",
+        "processes",
+        "healthy",
+    }
+    ray = monitor.verify_ray_resources("head")
+    assert ray == {"gpus_available": 0, "gpus_used": 0, "cpus_available": 8, "cpus_used": 1, "healthy": True}
+    assert set(monitor.check_efa_utilization("head")) == {"efa_active", "transport", "details"}
+    report = monitor.get_training_health("head", str(tmp_path))
+    assert set(report) == {"healthy", "gpu", "efa", "checkpoints", "ray", "issues"}
+    assert set(report["gpu"]) == {"total_gpus", "avg_utilization", "per_node"}
+    assert report["efa"] == {"active": False, "transport": "no NCCL logs yet", "channels": ""}
+    assert "Could not read GPU utilization from any node" in report["issues"]
+
+
+def test_both_layouts_of_checkpoints_are_seen(api, cluster, saved):
+    (saved / "step_200").rename(saved / "global_step_250")
+    report = monitor.get_training_health("head", str(saved))
+    assert (report["checkpoints"]["latest_step"], report["checkpoints"]["checkpoint_count"]) == (250, 2)
+    assert monitor.find_latest_checkpoint(str(saved), "head") == f"{saved}/global_step_250"
+
+
+@pytest.mark.parametrize("answer", [(200, "<html>log in</html>"), (429, "slow down"), (502, "bad")])
+def test_what_a_proxy_answers_for_ray_is_unknown_and_nothing_is_begun_again(api, saved, answer):
+    api.job("j", "FAILED")
+    api.proxy = answer
+    assert monitor.check_job_status("head", "j") == "UNKNOWN"
+    assert monitor.get_current_step("head", "j") is None
+    assert monitor.detect_stall("head", "j", 0.3, 0.1) is False
+    seen = monitor.verify_ray_resources("head")
+    assert (seen["healthy"], seen["gpus_used"]) == (False, 0)
+    with pytest.raises(RuntimeError):
+        monitor.auto_restart("head", "j", str(saved), 3, 0, 300, 0.1)
+    assert api.submitted == []
+
+
 def test_ranks_that_differ_are_mixed(cluster):
     (cluster.logs / "worker-1.out").write_text("Channel 00 : 0 -> 8 via NET/AWS Libfabric/0\n")
     (cluster.logs / "worker-2.out").write_text("Channel 00 : 8 -> 0 via NET/Socket/0\n")
@@ -312,6 +464,14 @@ def test_the_command_lines_answer_and_exit_as_said(api, capsys):
     assert monitor_training.main(["--head-pod", "head", "--job-id", "j", "--action", "status", "--json"]) == 0
     monitor.setup_logging()
     assert '"status": "SUCCEEDED"' in capsys.readouterr().out
+    named = ["--head-pod", "head", "--job-name", "j", "--checkpoint-dir", "/none", "--check-interval", "0.1"]
+    assert monitor_training.main(named) == 0
+    assert "success: True\nfinal_step: 7\n" in capsys.readouterr().out
+    assert monitor.main([*named, "--auto-restart"]) == 0
+    assert (
+        "Auto-restart result:\n  Success: True\n  Final step: 7\n  Total retries: 0\n"
+        in capsys.readouterr().out
+    )
     with pytest.raises(SystemExit) as stopped:
         monitor_training.main(["--head-pod", "head"])
     assert stopped.value.code == 2
@@ -326,27 +486,3 @@ def test_the_environment_sets_level_and_file_at_import(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert " - training_monitor - DEBUG - hello" in done.stdout
     assert log.read_text() == done.stdout
-
-
-@pytest.mark.ray
-def test_a_real_ray_takes_fails_resumes_and_finishes_a_job(cluster, real_ray, saved):
-    cluster.ray_at(real_ray.url)
-    script = (
-        "import sys; print('step: 5 loss: 1.0'); sys.exit(0 if '--resume_from_checkpoint' in sys.argv else 3)"
-    )
-    import shlex
-
-    config = {"entrypoint": shlex.join(["python3", "-c", script]), "runtime_env": {}}
-    first = ""
-    end = time.monotonic() + 60
-    while not first:  # a fresh head has no agent for some seconds
-        try:
-            first = monitor.submit_job_with_resume("head", None, config)
-        except RuntimeError:
-            assert time.monotonic() < end
-            time.sleep(1)
-    done = monitor.auto_restart("head", first, str(saved), retry_delay=0, check_interval=0.5)
-    assert (done["success"], done["total_retries"], done["final_step"]) == (True, 1, 5)
-    seen = monitor.verify_ray_resources("head")
-    assert (seen["healthy"], seen["cpus_available"]) == (True, 2.0)
-    assert json.dumps(seen)

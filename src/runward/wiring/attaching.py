@@ -77,6 +77,8 @@ def _options(
         from runward.wiring import k8s_runs
 
         handle, argv = k8s_runs.attach(rest, act=bool(given["act"]))
+    elif scheme == "ray" and given["act"]:
+        _check_ray(rest, given["resume_arg"])
     elif scheme == "file":
         rest = os.path.abspath(rest)
         handle, target = f"given:{rest}", f"file:{rest}"
@@ -123,6 +125,12 @@ def _docker_container(name: str) -> tuple[str, tuple[str, ...]]:
     return docker_runs.attach(name)
 
 
+def _check_ray(target: str, resume_arg: str | None) -> None:
+    from runward.wiring import ray_runs
+
+    ray_runs.check_attached(target, resume_arg)
+
+
 def _keep_docker(name: str, container: str) -> None:
     from runward.wiring import docker_runs
 
@@ -145,7 +153,8 @@ def _check_log(path: str) -> None:
 
 
 def _name(scheme: str, rest: str) -> str:
-    last = rest.rstrip("/").rpartition("/")[2]
+    named = rest.partition("@")[0] if scheme == "ray" else rest
+    last = named.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^A-Za-z0-9._-]", "-", f"{scheme}-{last}")[:64]
 
 

@@ -2,8 +2,11 @@
 
 import os
 
-from runward.backends.ray import backend, client
+from runward import ports
+from runward.app import diagnose
+from runward.backends.ray import backend
 from runward.core import context, errors, job, signals
+from runward.wiring import ray_reach
 from runward.wiring.diagnose import Sources, text_log
 
 DEFAULT = "http://127.0.0.1:8265"
@@ -17,19 +20,34 @@ def default_url() -> str:
 def split(target: str) -> tuple[str, str]:
     """Job id and address of `ID@URL`; without an address, RAY_API_SERVER_ADDRESS or this machine's port 8265."""
     job_id, _, url = target.partition("@")
-    if not job_id and not url.startswith("http"):
+    if not job_id:
         raise errors.UsageError(
-            errors.Problem("no job id", "ray:", next_step="Write ray:ID@http://host:8265.")
+            errors.Problem(
+                "no job id",
+                "ray:",
+                next_step="Write ray:ID@http://host:8265 or ray:ID@pod:NAMESPACE/HEADPOD.",
+            )
         )
     return job_id, url or default_url()
+
+
+_clusters: dict[tuple[str, float], backend.Ray] = {}
 
 
 def cluster(url: str) -> backend.Ray:
     """The backend at a dashboard. Raises UsageError for what is no address."""
     try:
-        return backend.Ray(client.open_dashboard(url, os.environ))
+        return backend.Ray(ray_reach.dashboard(url, os.environ))
     except ValueError as error:
         raise errors.UsageError(errors.Problem(str(error), "ray:")) from error
+
+
+def shared(url: str, every_s: float) -> backend.Ray:
+    """The backend that all runs of this process at one dashboard share, so that one list serves them all."""
+    if (url, every_s) not in _clusters:
+        one = cluster(url)
+        _clusters[url, every_s] = backend.Ray(one.dashboard, backend.Settings(every_s=0.9 * every_s))
+    return _clusters[url, every_s]
 
 
 def diagnosable(target: str) -> Sources:
@@ -41,15 +59,20 @@ def diagnosable(target: str) -> Sources:
         if one.details(job_id) is None:
             raise errors.NotFound(errors.Problem(seen.why, f"ray:{target}"))
         raise errors.Unreachable(errors.Problem(seen.why, f"ray:{target}"))
-    text = one.whole_log(job_id)
-    log = text_log(signals.Source(f"ray:{job_id}"), text.encode())
+    logs: tuple[diagnose.Log, ...] = ()
+    said = [seen.reason] if seen.reason and seen.state.final else []
+    try:
+        text = one.whole_log(job_id)
+        logs = (text_log(signals.Source(f"ray:{job_id}"), text.encode()),)
+    except ports.ContactLost as lost:  # its node is gone, and the log with it
+        said.append(f"the log cannot be had: {lost}"[:400])
     known = context.Context(
         exit=seen.exit,
         running=not seen.state.final,
         state="NODE_FAIL" if seen.state is job.JobState.NODE_FAILED else seen.word,
         scheduler="ray",
         witnesses=seen.witnesses,
-        texts=(context.Text("ray", seen.reason),) if seen.reason and seen.state.final else (),
+        texts=tuple(context.Text("ray", words) for words in said),
         node=seen.node,
     )
-    return Sources((log,), known)
+    return Sources(logs, known)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from runward import ports
 from runward.backends.ray import backend
-from runward.core import effects, errors, job, observations, options, resume
+from runward.core import checkpoints, effects, errors, job, observations, options, resume, shell_lines
 from runward.store import folders
 from runward.wiring import places, processes, ray
 from runward.wiring.place import Place
 
 _GIVEN = "given:"
+_LINE = "ray.entrypoint"
 SPEC = "ray.json"
 """Entrypoint, runtime environment and resources of attempt 1, readable by the owner only."""
 
@@ -63,12 +64,13 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
     kept = folders.read(places.run_dir(asked.name), SPEC) or {}
     target = asked.target.removeprefix("ray:")
     origin, url = ray.split(target) if target else ("", str(kept.get("url") or ray.default_url()))
-    one = ray.cluster(url)
+    every_s = asked.settings.ticks.ray_s
+    one = ray.shared(url, every_s)
     return Place(
         backend=_Attached(one, acts=acts and not asked.observe_only),
         describe=lambda handle: observations.Launched(_job(handle), handle),
         spec_maker=lambda run, plan, _stdin: _spec_maker(run, plan, one, origin),
-        tick_s=asked.settings.ticks.ray_s,
+        tick_s=every_s,
     )
 
 
@@ -114,6 +116,19 @@ def keep(name: str, extra: Sequence[str]) -> None:
     folders.write(places.run_dir(name), SPEC, body)
 
 
+def check_attached(target: str, resume_arg: str | None) -> None:
+    """Whether the job of `ID@URL` can be begun again as was asked. Raises UsageError, NotFound, Unreachable."""
+    origin, url = ray.split(target)
+    try:
+        line = str(_original(ray.cluster(url), origin)[_LINE])
+    except ports.ContactLost as lost:
+        raise errors.Unreachable(errors.Problem(str(lost), f"ray:{target}")) from lost
+    how = resume.How(resume_arg)
+    chosen = checkpoints.Checkpoint("/checkpoint", 0, 0.0, checkpoints.State.COMPLETE)
+    if resume.mode_of((), how) is resume.Mode.ARG:
+        shell_lines.tell(line, resume.plan((), how, chosen, checkpoints.Listing("/")).argv)
+
+
 def _own_env(asked: options.RunOptions) -> dict[str, str]:
     """What `--env` set: a job of a cluster is not given the environment of the machine that submits it."""
     command = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
@@ -139,11 +154,15 @@ def _spec_maker(
             kept = {**kept, "env": _own_env(asked)}
             folders.write(folder, SPEC, kept)
         planned = plan(launch)
+        given = {str(key): str(value) for key, value in kept.items() if key.startswith("ray.")}
+        argv = planned.argv
+        if line := given.get(_LINE):
+            given[_LINE], argv = shell_lines.tell(line, argv), ()
         return job.JobSpec(
-            argv=planned.argv,
+            argv=argv,
             cwd=asked.cwd,
             env={**_texts(kept.get("env")), **planned.env},
-            options={str(key): str(value) for key, value in kept.items() if key.startswith("ray.")},
+            options=given,
         )
 
     return make
@@ -153,7 +172,7 @@ def _original(one: backend.Ray, origin: str) -> dict[str, object]:
     found = one.details(origin) if origin else None
     if found is None:
         raise errors.NotFound(errors.Problem(f"Ray knows no job {origin} any more: it cannot be begun again"))
-    known: dict[str, object] = {"ray.entrypoint": str(found.get("entrypoint") or "")}
+    known: dict[str, object] = {_LINE: str(found.get("entrypoint") or "")}
     for key in ("runtime_env", "metadata"):
         if found.get(key):
             known[f"ray.{key}"] = json.dumps(found[key])

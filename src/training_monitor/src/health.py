@@ -32,18 +32,23 @@ def check_gpu_utilization(head_pod: str, namespace: str | None = "default") -> d
     if not fast.samples:
         return {**empty, "error": "no GPU is there"}
     slow = probe.slow(10.0)
-    used = [one.get("util_pct") for one in fast.samples]
+    used = [_plain(one.get("util_pct")) for one in fast.samples]
     known = [value for value in used if value is not None]
     return {
         "gpu_count": len(fast.samples),
         "gpu_utilizations": used,
-        "memory_used": [one.get("mem_used_mib") for one in fast.samples],
-        "memory_total": [one.get("mem_total_mib") for one in fast.samples],
+        "memory_used": [_plain(one.get("mem_used_mib")) for one in fast.samples],
+        "memory_total": [_plain(one.get("mem_total_mib")) for one in fast.samples],
         "processes": _processes(slow.samples if isinstance(slow, gpus.GpuReading) else ()),
         "avg_utilization": sum(known) / len(known) if known else 0.0,
         "healthy": bool(known),
         **({} if known else {"error": "the driver gives no utilisation: " + fast.samples[0].why("util_pct")}),
     }
+
+
+def _plain(number: float | None) -> float | None:
+    """Whole numbers without a point, as nvidia-smi prints them."""
+    return int(number) if number is not None and number == int(number) else number
 
 
 def _processes(samples: Sequence[gpus.GpuSample]) -> list[dict[str, Any]]:

@@ -111,8 +111,10 @@ class Head:
 
     def jobs(self) -> list[Mapping[str, Any]]:
         """All jobs that Ray knows. Raises Unreachable."""
-        found = self.ask("GET", "/api/jobs/").body
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        answer = self.ask("GET", "/api/jobs/")
+        if not isinstance(answer.body, list):
+            raise Unreachable(f"{self.pod}: Ray's API gave no list, but {answer.text[:200]!r}")
+        return [one for one in answer.body if isinstance(one, dict)]
 
     def nccl_lines(self) -> dict[str, list[str]]:
         """Lines of NCCL about its network, by log. Raises Unreachable."""

@@ -12,14 +12,8 @@ from training_monitor.src.health import (
     verify_ray_resources,
 )
 from training_monitor.src.log import get_logger, logger, setup_logging
-from training_monitor.src.restarting import (
-    auto_restart,
-    find_latest_checkpoint,
-    monitor_job,
-    start_background_monitor,
-    stop_job,
-    submit_job_with_resume,
-)
+from training_monitor.src.restarting import auto_restart, monitor_job, start_background_monitor
+from training_monitor.src.submitting import find_latest_checkpoint, stop_job, submit_job_with_resume
 from training_monitor.src.watching import (
     JobMonitor,
     check_job_status,

@@ -1,117 +1,23 @@
-"""Submit with resume, watch to the end, begin again: never two jobs at once, never a submission twice."""
+"""Watch a job to its end, and begin it again: never two at once."""
 
-import secrets
+import itertools
+import posixpath
 import shlex
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from runward.core import backoff
 from runward.core import checkpoints as choosing
 from training_monitor.src import inside
 from training_monitor.src.log import logger
-from training_monitor.src.watching import JobMonitor, check_job_status
+from training_monitor.src.submitting import listing, stop_job, submit_job_with_resume
+from training_monitor.src.watching import FINAL, JobMonitor
 
-FINAL = ("SUCCEEDED", "FAILED", "STOPPED")
-_RESUMES = ("--resume_from_checkpoint", "--checkpoint_dir", "--resume", "--resume-from-checkpoint")
-_GONE_WITHIN_S = 120.0
-
-
-def find_latest_checkpoint(
-    checkpoint_dir: str, head_pod: str | None = None, namespace: str | None = None
-) -> str | None:
-    """The newest complete checkpoint: here, or in the pod when one is named; None when there is none."""
-    try:
-        chosen = choosing.choose(_listing(checkpoint_dir, head_pod, namespace).checkpoints)
-    except inside.Unreachable as error:
-        logger.warning("%s: checkpoints: %s", checkpoint_dir, error)
-        return None
-    return chosen.path if chosen is not None else None
-
-
-def _listing(checkpoint_dir: str, head_pod: str | None, namespace: str | None) -> choosing.Listing:
-    if head_pod is not None:
-        return inside.Head(head_pod, namespace).checkpoints(checkpoint_dir)
-    from runward.probes import checkpoints as probe
-
-    return probe.look(checkpoint_dir)
-
-
-def with_resume(entrypoint: str, checkpoint_path: str | None) -> str:
-    """The entrypoint that resumes; one that already says how is left as it is."""
-    try:
-        words = shlex.split(entrypoint)
-    except ValueError:
-        words = entrypoint.split()
-    told = any(word.partition("=")[0] in _RESUMES or word.startswith("trainer.resume_") for word in words)
-    if checkpoint_path is None or told:
-        return entrypoint
-    if any(word.startswith("verl.trainer") or "/verl/trainer" in word for word in words):
-        path = shlex.quote(f"trainer.resume_from_path={checkpoint_path}")
-        return f"{entrypoint} trainer.resume_mode=resume_path {path}"
-    return f"{entrypoint} --resume_from_checkpoint {shlex.quote(checkpoint_path)}"
-
-
-def submit_job_with_resume(
-    head_pod: str,
-    checkpoint_path: str | None,
-    config: dict[str, Any],
-    namespace: str | None = None,
-) -> str:
-    """Submit; returns the job's id. A submission that was not answered is looked up, and never repeated.
-
-    Raises RuntimeError when Ray refused it, or when it stays unknown whether it began.
-    """
-    if not config.get("entrypoint"):
-        raise RuntimeError("Failed to submit job: config has no 'entrypoint'")
-    job_id = f"raysubmit_{secrets.token_hex(8)}"
-    body: dict[str, Any] = {
-        "submission_id": job_id,
-        "entrypoint": with_resume(str(config["entrypoint"]), checkpoint_path),
-        "runtime_env": config.get("runtime_env") or {},
-        "metadata": {**(config.get("metadata") or {})},
-    }
-    for key in ("entrypoint_num_gpus", "entrypoint_num_cpus", "entrypoint_memory", "entrypoint_resources"):
-        if key in config:
-            body[key] = config[key]
-    head = inside.Head(head_pod, namespace)
-    try:
-        answer = head.ask("POST", "/api/jobs/", body, deadline_s=float(config.get("submit_timeout", 120)))
-    except inside.Unreachable as error:
-        return _looked_up(head, job_id, str(error))
-    if answer.status >= 400:
-        raise RuntimeError(f"Failed to submit job: {answer.text[:500]}")
-    logger.info("submitted %s: %s", job_id, body["entrypoint"])
-    return job_id
-
-
-def _looked_up(head: inside.Head, job_id: str, why: str) -> str:
-    for wait_s in (0.0, 2.0, 5.0, 10.0):
-        time.sleep(wait_s)
-        try:
-            if head.details(job_id) is not None:
-                return job_id
-        except inside.Unreachable as error:
-            why = str(error)
-    raise RuntimeError(f"Failed to submit job: not known whether {job_id} began: {why}")
-
-
-def stop_job(head_pod: str, job_id: str, namespace: str | None = None) -> bool:
-    """Stop a job and wait until Ray says that it is over; False when that cannot be proven."""
-    head = inside.Head(head_pod, namespace)
-    end = time.monotonic() + _GONE_WITHIN_S
-    while time.monotonic() < end:
-        try:
-            found = head.details(job_id)
-            if found is not None and found.get("status") in FINAL:
-                return True
-            if found is not None:
-                head.ask("POST", f"/api/jobs/{job_id}/stop", {})
-        except inside.Unreachable as error:
-            logger.warning("stopping %s: %s", job_id, error)
-        time.sleep(1.0)
-    return False
+_LONGEST_WAIT_S = 600.0
+_MISSING = "No such file or directory"
 
 
 def monitor_job(
@@ -133,27 +39,34 @@ def monitor_job(
     old: str | None = None
     seen_at = time.monotonic()
     while True:
-        seen = one.update()
-        status, now = str(seen["status"]), time.monotonic()
+        status, now = str(one.update()["status"]), time.monotonic()
         if status != old:
             logger.info("%s: %s", job_id, status)
             if on_status_change is not None:
                 on_status_change(status, old)
             old = status
         seen_at = seen_at if status == "UNKNOWN" else now
-        result = {"duration": now - one.start_time, "final_step": one.last_step, "job_id": job_id}
-        if status in FINAL:
-            return {"status": status, **result}
-        if one.is_stalled(stagnation_threshold):
-            logger.warning("%s: no new step for more than %.0f s", job_id, stagnation_threshold)
-            if on_stall is not None:
-                on_stall()
-            return {"status": "STALLED", **result}
-        if timeout is not None and now - one.start_time >= timeout:
-            return {"status": "TIMEOUT", **result}
-        if now - seen_at >= unknown_limit:
-            return {"status": "UNKNOWN", **result}
+        word = _over(one, status, stagnation_threshold)
+        if word is None and timeout is not None and now - one.start_time >= timeout:
+            word = "TIMEOUT"
+        if word is None and now - seen_at >= unknown_limit:
+            word = "UNKNOWN"
+        if word == "STALLED" and on_stall is not None:
+            on_stall()
+        if word is not None:
+            passed = now - one.start_time
+            return {"status": word, "duration": passed, "final_step": one.last_step, "job_id": job_id}
         time.sleep(check_interval)
+
+
+def _over(one: JobMonitor, status: str, threshold: float) -> str | None:
+    """The end that a look shows; None while there is none."""
+    if status in FINAL:
+        return status
+    if not one.is_stalled(threshold):
+        return None
+    logger.warning("%s: no new step for more than %.0f s", one.job_id, threshold)
+    return "STALLED"
 
 
 def start_background_monitor(
@@ -161,11 +74,12 @@ def start_background_monitor(
     job_id: str,
     check_interval: float = 30,
     callback: Callable[[dict[str, Any]], None] | None = None,
+    namespace: str | None = None,
 ) -> threading.Thread:
     """`monitor_job` in a started daemon thread; `callback` is given its result."""
 
     def watch() -> None:
-        result = monitor_job(head_pod, job_id, check_interval=check_interval)
+        result = monitor_job(head_pod, job_id, check_interval=check_interval, namespace=namespace)
         if callback is not None:
             callback(result)
 
@@ -191,46 +105,110 @@ def auto_restart(
     Without `initial_job_id` the newest job of that name is taken, or one is submitted by `job_config`. The k-th restart
     waits `retry_delay * 2 ** (k - 1)` seconds, at most ten minutes or `retry_delay`.
     """
-    job_id, config = _begin(inside.Head(head_pod, namespace), job_name, job_config, initial_job_id)
-    waits = backoff.Backoff(retry_delay, retry_delay * 2, jitter=0.0, cap_s=max(600.0, retry_delay))
-    retries, best, resumed = 0, None, None
+    head = inside.Head(head_pod, namespace)
+    job_id, config = _begin(head, job_name, job_config, initial_job_id)
+    if job_config is None:
+        config = _unresumed(config, checkpoint_dir)
+    waits = backoff.Backoff(retry_delay, retry_delay * 2, jitter=0.0, cap_s=max(_LONGEST_WAIT_S, retry_delay))
+    again = _Again(head, checkpoint_dir, config, waits, max_retries)
     if job_id is None:
-        resumed = find_latest_checkpoint(checkpoint_dir, head_pod, namespace)
-        job_id = submit_job_with_resume(head_pod, resumed, config, namespace)
+        job_id = again.submit()
 
-    def result(reason: str, *, success: bool = False) -> dict[str, Any]:
-        logger.info("%s: %s", job_name, reason)
-        found = {"success": success, "final_step": best, "total_retries": retries, "reason": reason}
-        return {**found, "job_id": job_id}
-
-    while True:
-        seen = monitor_job(
+    def watch(watched: str) -> dict[str, Any]:
+        return monitor_job(
             head_pod,
-            job_id,
+            watched,
             check_interval=check_interval,
             stagnation_threshold=stagnation_threshold,
             namespace=namespace,
         )
-        status = str(seen["status"])
-        best = seen["final_step"] if seen["final_step"] is not None else best
+
+    reason, job_id = again.until_over(job_id, watch)
+    logger.info("%s: %s", job_name, reason)
+    return {
+        "success": reason == "completed",
+        "final_step": again.best,
+        "total_retries": again.retries,
+        "reason": reason,
+        "job_id": job_id,
+    }
+
+
+@dataclass
+class _Again:
+    """Begins a job again, as often as is allowed."""
+
+    head: inside.Head
+    directory: str
+    config: dict[str, Any]
+    waits: backoff.Backoff
+    most: int
+    retries: int = 0
+    best: int | None = None
+    """The last step that was seen."""
+    _resumed: str | None = field(default=None, init=False)
+
+    def until_over(self, job_id: str, watch: Callable[[str], dict[str, Any]]) -> tuple[str, str]:
+        """Watch and begin again until something ends it; the reason, and the job that was the last."""
+        while True:
+            seen = watch(job_id)
+            self.best = seen["final_step"] if seen["final_step"] is not None else self.best
+            reason = self._end(str(seen["status"]), job_id)
+            if reason is not None:
+                return reason, job_id
+            time.sleep(self.waits.delay_s(self.retries + 1, 0.5))
+            try:
+                job_id = self.submit()
+            except _NoCheckpoint:
+                return "no_checkpoint_found", job_id
+            except RuntimeError as error:
+                return f"restart_failed: {error}", job_id
+            self.retries += 1
+
+    def _end(self, status: str, job_id: str) -> str | None:
+        """Why it is not begun again; None when it may be: the old job is proven to be over by then."""
         if status == "SUCCEEDED":
-            return result("completed", success=True)
+            return "completed"
         if status not in {"FAILED", "STALLED"}:
-            return result("stopped by somebody" if status == "STOPPED" else "unexpected_exit")
-        if status == "STALLED" and not stop_job(head_pod, job_id, namespace):
-            return result(f"restart_failed: {job_id} is stalled and could not be proven to be stopped")
-        if retries >= max_retries:
-            return result(f"max_retries_reached after {status}")
-        time.sleep(waits.delay_s(retries + 1, 0.5))
+            return "stopped by somebody" if status == "STOPPED" else "unexpected_exit"
+        if status == "STALLED" and not stop_job(self.head.pod, job_id, self.head.namespace):
+            return f"restart_failed: {job_id} is stalled and could not be proven to be stopped"
+        return f"max_retries_reached after {status}" if self.retries >= self.most else None
+
+    def submit(self) -> str:
+        """Begin from the newest complete checkpoint; from the start while there was none yet.
+
+        Raises RuntimeError, also where it cannot be seen whether there is one: nothing is begun from the start then.
+        """
         try:
-            chosen = choosing.choose(_listing(checkpoint_dir, head_pod, namespace).checkpoints)
-            if chosen is None and resumed is not None:
-                return result("no_checkpoint_found")
-            resumed = chosen.path if chosen is not None else None
-            job_id = submit_job_with_resume(head_pod, resumed, config, namespace)
-        except (RuntimeError, inside.Unreachable) as error:
-            return result(f"restart_failed: {error}")
-        retries += 1
+            found = listing(self.directory, self.head.pod, self.head.namespace)
+        except inside.Unreachable as error:
+            raise RuntimeError(f"checkpoints could not be read: {error}") from error
+        if found.problem and found.problem != _MISSING:
+            raise RuntimeError(f"checkpoints could not be read: {self.directory}: {found.problem}")
+        chosen = choosing.choose(found.checkpoints)
+        if chosen is None and self._resumed is not None:
+            raise _NoCheckpoint
+        self._resumed = chosen.path if chosen is not None else None
+        return submit_job_with_resume(self.head.pod, self._resumed, self.config, self.head.namespace)
+
+
+class _NoCheckpoint(Exception):
+    """There was one, and there is none any more."""
+
+
+def _unresumed(config: dict[str, Any], directory: str) -> dict[str, Any]:
+    """How a job was begun, without the checkpoint that an earlier restart had it resume from: there is a newer one."""
+    entrypoint = str(config.get("entrypoint") or "")
+    try:
+        words = shlex.split(entrypoint)
+    except ValueError:
+        return config
+    for option, value in itertools.pairwise(words):
+        below = posixpath.dirname(value.rstrip("/")) == directory.rstrip("/")
+        if option == "--resume_from_checkpoint" and below:
+            return {**config, "entrypoint": entrypoint.replace(f" {option} {shlex.quote(value)}", "", 1)}
+    return config
 
 
 def _begin(
@@ -266,12 +244,3 @@ def _named(head: inside.Head, name: str) -> str | None:
     ]
     newest = max(found, key=lambda one: one.get("start_time") or 0, default=None)
     return str(newest["submission_id"]) if newest is not None else None
-
-
-__all__ = [
-    "auto_restart",
-    "check_job_status",
-    "find_latest_checkpoint",
-    "monitor_job",
-    "submit_job_with_resume",
-]

@@ -8,6 +8,7 @@ from training_monitor.src import inside, reading
 from training_monitor.src.log import logger
 
 WORDS = ("RUNNING", "FAILED", "SUCCEEDED", "PENDING", "STOPPED")
+FINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _TAIL = 4000
 
 

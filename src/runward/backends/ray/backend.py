@@ -8,7 +8,7 @@ import shlex
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runward import ports
@@ -23,13 +23,33 @@ _ACTORS_GO_S = 60.0
 """Ray ends the actors of an ended driver a little later; those that live on after this are told as left over."""
 
 
+_NODE_TOLD_S = 45.0
+"""Ray notices a dead node by missing heartbeats; a job that lost a worker is judged after this, or when Ray does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a cluster is asked."""
+
+    every_s: float = 0.0
+    """A list of all jobs serves every poll for so long."""
+    anew_s: float = 120.0
+    """A head that was started anew must have stood for so long, not knowing the job, before the job is over: drivers
+    and workers of the old one give up after 60 s (`RAY_gcs_rpc_server_reconnect_timeout_s`)."""
+
+
 class Ray:
-    """One cluster, by its dashboard."""
+    """One cluster, by its dashboard; runs of one process share it."""
 
     name = "ray"
 
-    def __init__(self, dashboard: client.Dashboard) -> None:
+    def __init__(self, dashboard: client.Dashboard, settings: Settings | None = None) -> None:
         self.dashboard = dashboard
+        self.settings = settings or Settings()
+        self._listed: tuple[float, dict[str, Mapping[str, Any] | None]] | None = None
+        self._wanted: dict[str, float] = {}
+        self._known: dict[str, job.JobStatus] = {}
+        self._anew: dict[str, float] = {}
         self._streams: dict[str, list[weakref.ref[logs.Follower]]] = {}
         self._over: set[str] = set()
 
@@ -49,10 +69,22 @@ class Ray:
         """See `ports.Backend.poll`. An id that the head does not know says nothing: it forgets when it restarts."""
         now = time.time()
         try:
-            found = self._all() if len(jobs) >= _MANY else {one: self.details(one) for one in jobs}
+            found = self._found(jobs)
             return {one: self._status(found.get(one), one, now) for one in jobs}
         except ports.ContactLost as lost:
             return dict.fromkeys(jobs, job.Unseen(str(lost), now))
+
+    def _found(self, jobs: Sequence[str]) -> Mapping[str, Mapping[str, Any] | None]:
+        """What Ray knows of these: by one question each while they are few, else from the newest list of all."""
+        now = time.monotonic()
+        self._wanted |= dict.fromkeys(jobs, now)
+        recent = now - max(self.settings.every_s, 1.0) * 3
+        self._wanted = {one: at for one, at in self._wanted.items() if at >= recent}
+        if len(self._wanted) < _MANY:
+            return {one: self.details(one) for one in jobs}
+        if self._listed is None or now - self._listed[0] >= self.settings.every_s:
+            self._listed = (now, self._all())
+        return self._listed[1]
 
     def _all(self) -> dict[str, Mapping[str, Any] | None]:
         found = self._list("/api/jobs/")
@@ -62,10 +94,12 @@ class Ray:
         self, details: Mapping[str, Any] | None, job_id: str, now: float
     ) -> job.JobStatus | job.Unseen:
         if details is None:
-            return job.Unseen(f"Ray knows no job {job_id} (a head that was restarted forgets its jobs)", now)
+            return self._forgotten(job_id, now)
+        self._anew.pop(job_id, None)
         seen = states.status(details)
         if seen is None:
             return job.Unseen(f"Ray calls the job {details.get('status')!r}", now)
+        self._known[job_id] = seen
         if not seen.state.final:
             return seen
         self._ended(job_id)
@@ -74,9 +108,31 @@ class Ray:
             full = states.status(details, self.nodes(), actors) or seen
         except ports.ContactLost:
             return seen
-        if full.left and now - (seen.ended_at or now) < _ACTORS_GO_S:
+        ago = now - (seen.ended_at or now)
+        may_come = states.lost_somebody(details) and full.state is not job.JobState.NODE_FAILED
+        if (full.left and ago < _ACTORS_GO_S) or (may_come and ago < _NODE_TOLD_S and not full.witnesses):
             return replace(full, state=job.JobState.ENDING, left=())
         return full
+
+    def _forgotten(self, job_id: str, now: float) -> job.JobStatus | job.Unseen:
+        """A job that was known, and is not: over only when its head was started anew and has stood for long enough,
+        and no node of the cluster is older than that head.
+        """
+        unseen = job.Unseen(f"Ray knows no job {job_id} (a head that was restarted forgets its jobs)", now)
+        before = self._known.get(job_id)
+        if before is None or before.started_at is None or before.state.final:
+            return unseen
+        head = states.head_since(self.nodes())
+        if head is None or head <= before.started_at:
+            self._anew.pop(job_id, None)
+            return unseen
+        since = self._anew.setdefault(job_id, time.monotonic())
+        left = self.settings.anew_s - (time.monotonic() - since)
+        if left > 0:
+            why = f"{unseen.why}; this head began after it, and is given {left:.0f} s more to hear of it"
+            return job.Unseen(why, now)
+        self._ended(job_id)
+        return states.gone_with_its_head(before, head, now)
 
     def nodes(self) -> list[Mapping[str, Any]]:
         """All nodes, dead ones too. Raises ContactLost."""
@@ -130,6 +186,7 @@ class Ray:
     def start(self, body: Mapping[str, object]) -> str:
         """Begin a job; its submission id. Raises UsageError when Ray refuses it, ContactLost when it is unsure."""
         try:
+            self._listed = None
             found = self.dashboard.json(client.Request("POST", "/api/jobs/", body=body, deadline_s=120.0))
         except client.Refused as refused:
             wanted = str(body.get("submission_id") or "")
@@ -150,6 +207,7 @@ class Ray:
     def cancel(self, job_id: str, plan: ports.EndPlan) -> None:
         """See `ports.Backend.cancel`. Ray asks with SIGTERM and insists after its own few seconds."""
         del plan
+        self._listed = None
         try:
             self.dashboard.json(client.Request("POST", f"/api/jobs/{job_id}/stop"))
         except client.Refused as refused:

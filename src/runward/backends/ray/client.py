@@ -5,11 +5,12 @@ import contextlib
 import http.client
 import json
 import os
+import socket
 import ssl
 import struct
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,10 @@ class Request:
     deadline_s: float = 15.0
 
 
+Reach = Callable[[float], contextlib.AbstractContextManager[socket.socket]]
+"""A socket to the dashboard whose operations take at most so many seconds; its end may raise ContactLost."""
+
+
 @dataclass(frozen=True)
 class Dashboard:
     """The questions that can be asked; every one has a connection of its own, so threads do not meet."""
@@ -47,6 +52,8 @@ class Dashboard:
     url: str
     """`http://host:8265`, perhaps with a path that a proxy adds."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    reach: Reach | None = None
+    """How a connection is made where the address itself cannot be reached; None: by TCP."""
 
     def json(self, request: Request) -> Any:
         """The decoded answer; None when it is empty. Raises Refused, ContactLost."""
@@ -89,12 +96,14 @@ class Dashboard:
     def _open(self, deadline_s: float) -> Iterator[tuple[http.client.HTTPConnection, str]]:
         parts = urllib.parse.urlsplit(self.url)
         connection = _connection(parts, deadline_s)
-        try:
-            yield connection, parts.path.rstrip("/")
-        except (OSError, http.client.HTTPException, ValueError, struct.error) as error:
-            raise ports.ContactLost(f"{self.url}: {_words(error)}") from error
-        finally:
-            connection.close()
+        with contextlib.ExitStack() as opened:
+            opened.callback(connection.close)
+            try:
+                if self.reach is not None:
+                    connection.sock = opened.enter_context(self.reach(deadline_s))
+                yield connection, parts.path.rstrip("/")
+            except (OSError, http.client.HTTPException, ValueError, struct.error) as error:
+                raise ports.ContactLost(f"{self.url}: {_words(error)}") from error
 
     def follow(self, path: str, quiet_s: float = 60.0) -> Iterator[bytes]:
         """Messages of a WebSocket until the other side closes it. Raises Refused, ContactLost.
