@@ -1,12 +1,14 @@
 """The project's own hard corpus: `python tests/corpus/generate.py OUT.jsonl [SEED]`.
 
 Cascades over 8 to 256 ranks in many launchers' dress, skewed clocks, near-miss pairs that differ in one witness, and
-clean logs full of error words. Templates are ours; the formats are those of the software.
+clean logs full of error words. Templates are ours; the formats are those of the software. The recorded runs of the
+example trainer (`record.py`) are part of it.
 """
 
 import json
 import random
 import sys
+from pathlib import Path
 
 PREFIXES = {
     "torchrun": lambda r, n: f"[rank{r}]: ",
@@ -52,6 +54,29 @@ FAULTS = [
         "AssertionError: found NaN in local grad norm in backward pass before data-parallel communication collective",
     ),
     ("permission", ["change", "hold"], "PermissionError: [Errno 13] Permission denied: '/data/shared/index'"),
+    (
+        "data_error",
+        ["hold", "change"],
+        "zlib.error: Error -3 while decompressing data: incorrect header check",
+    ),
+    (
+        "auth",
+        ["hold", "change"],
+        "azure.core.exceptions.ClientAuthenticationError: Server failed to authenticate",
+    ),
+    (
+        ["network", "hub_network"],
+        ["wait", "restart"],
+        "azure.core.exceptions.HttpResponseError: Operation returned an invalid status 'Server Busy'",
+    ),
+    (
+        "checkpoint_mismatch",
+        ["change", "hold"],
+        "megatron.core.dist_checkpointing.core.CheckpointingException: Unexpected keys in checkpoint: ['a.bias']",
+    ),
+    ("gpu_oom", ["change", "hold"], "RuntimeError: cuFFT error: CUFFT_ALLOC_FAILED"),
+    ("resource_limit", ["change", "hold"], "RuntimeError: received 0 items of ancdata"),
+    ("numerical_instability", ["hold", "change"], "FloatingPointError: gradients are Nan/Inf"),
 ]
 ECHOES = [
     "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1970, remote process exited or there was a network error, NCCL version 2.21.5",
@@ -70,6 +95,12 @@ CLEAN = [
     "n3:41:88 [2] NCCL WARN Failed to open libibverbs.so[.1]",
     "wandb: WARNING retrying in 5 s (ConnectionError)",
     "ECC uncorrectable errors: 0, fatal: 0, killed: 0",
+    "fairseq.trainer | attempting to recover from OOM in forward/backward pass",
+    "reward_fn: 12 of 512 responses timed out (score 0), 3 crashed with SIGSEGV in sandbox (score 0)",
+    "FileNotFoundError: no last.ckpt yet, starting from scratch (expected on first run)",
+    "scontrol show job: JobState=RUNNING Requeue=1 ExitCode=0:0 TimeLimit=2-00:00:00",
+    "[ERROR] s3 upload of step_300/model.pt failed (SlowDown), will retry in background",
+    "torchft: replica 3 quorum change, 1 participant failed and was removed, healing from replica 0",
     "| tiny_eval | rouge | nan | error |",
     "E0912 11:54:57.366000 112 torch/_inductor/select_algorithm.py:2100] [7/0] No valid triton configs. OutOfMemoryError: out of resource: shared memory",
     "Exception ignored in: <function Loader.__del__ at 0x7f1b2c3d4e50>",
@@ -349,6 +380,107 @@ def pairs(rng):
     yield case("pair-nothing-said", log, {"exit_code": 1}, "unknown", ["restart", "hold"])
 
 
+_EOF = "EOFError: Ran out of input"
+_ADMISSION = ["Reason: UnexpectedAdmissionError", "Message: Pod was rejected: Allocate failed due to "]
+NEAR = [
+    ("eof-checkpoint", traceback("", _EOF, "load_checkpoint"), {"exit_code": 1}, "checkpoint_corrupt"),
+    ("eof-data", traceback("", _EOF, "collate"), {"exit_code": 1}, "data_error"),
+    (
+        "admission-count",
+        [
+            _ADMISSION[0],
+            _ADMISSION[1] + "requested number of devices unavailable for nvidia.com/gpu. Requested: 8",
+        ],
+        {"k8s": {"reason": "UnexpectedAdmissionError"}},
+        "node_failure",
+    ),
+    (
+        "admission-lost",
+        [_ADMISSION[0], _ADMISSION[1] + "rpc error: error creating nvml.Device 5: nvml: GPU is lost"],
+        {"k8s": {"reason": "UnexpectedAdmissionError"}},
+        "gpu_hardware",
+    ),
+    ("143-alone", [], {"exit_code": 143}, "cancelled"),
+    ("143-notice", ['{"EventType": "Preempt", "EventStatus": "Scheduled"}'], {"exit_code": 143}, "preempted"),
+    (
+        "143-wall",
+        ["[OAR] Walltime reached for job 9: 8:0:0, sending SIGTERM"],
+        {"exit_code": 143},
+        "time_limit",
+    ),
+    ("quota-disk", ["OSError: [Errno 122] Disk quota exceeded"], {"exit_code": 1}, "disk_full"),
+    (
+        "quota-pods",
+        [
+            'Error from server (Forbidden): pods "t" is forbidden: exceeded quota: g, requested: requests.nvidia.com/gpu=8'
+        ],
+        {"exit_code": 1},
+        "unschedulable",
+    ),
+    (
+        "memlock",
+        [
+            "n1:4:5 [0] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
+        ],
+        {"exit_code": 1},
+        "resource_limit",
+    ),
+    (
+        "ib-down",
+        ["n1:4:5 [0] transport/net_ib.cc:94 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error"],
+        {"exit_code": 1},
+        "nccl_error",
+    ),
+]
+_HELP = {
+    "checkpoint_corrupt": ["resume_previous"],
+    "data_error": ["hold"],
+    "node_failure": ["restart_elsewhere"],
+    "gpu_hardware": ["restart_elsewhere"],
+    "cancelled": ["hold"],
+    "preempted": ["restart"],
+    "time_limit": ["restart"],
+    "disk_full": ["hold", "change"],
+    "unschedulable": ["wait"],
+    "resource_limit": ["change", "hold"],
+    "nccl_error": ["restart", "restart_elsewhere"],
+}
+
+
+def near():
+    """Pairs of almost the same words and not the same cause."""
+    for name, lines, ctx, cause in NEAR:
+        yield case(f"near-{name}", lines or ["step 10 | loss 2.300"], ctx, cause, _HELP[cause])
+
+
+def skewed(rng):
+    """Ranks of several nodes in one log; the clocks of the nodes differ by minutes, and the place tells the order."""
+    for number, (cause, actions, line) in enumerate(FAULTS):
+        nodes = [rng.randrange(0, 500) for _ in range(4)]
+        rank = rng.randrange(32)
+
+        def front(r, second, nodes=nodes):
+            total = 36000 + second + nodes[r // 8]
+            clock = f"{total // 3600:02d}:{total // 60 % 60:02d}:{total % 60:02d}"
+            return f"2031-04-05 {clock},000 [rank{r}]: "
+
+        log = [
+            f"{front(r, s)}step {s}/500 | loss 2.{s % 90}" for s in range(10, 40, 10) for r in (0, 8, 16, 24)
+        ]
+        log += traceback(front(rank, 60), line, "forward")
+        for r in rng.sample([r for r in range(32) if r != rank], 6):
+            log += traceback(front(r, 61), rng.choice(ECHOES), "reduce")
+        yield case(
+            f"skewed-{number}", log, {"exit_code": 1}, cause, actions, culprit_rank=rank, evidence=line[:60]
+        )
+
+
+def recorded():
+    """Real runs of the example trainer."""
+    path = Path(__file__).with_name("trainer_runs.jsonl")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def clean(rng):
     for number in range(40):
         rows = [rng.sample(CLEAN, rng.randrange(2, 9)), steps(rng, 10, rng.choice([100, 400]))]
@@ -367,7 +499,7 @@ def clean(rng):
 def corpus(seed=1):
     """All cases of a seed."""
     rng = random.Random(seed)
-    return [*cascades(rng), *timeouts(rng), *pairs(rng), *clean(rng)]
+    return [*cascades(rng), *timeouts(rng), *pairs(rng), *near(), *skewed(rng), *clean(rng), *recorded()]
 
 
 if __name__ == "__main__":

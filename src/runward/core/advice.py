@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from runward.core import failures, rules
+from runward.core import failures, redact, rules
 
 _C = failures.Cause
 _Pair = tuple[str, str]
@@ -152,9 +152,11 @@ def give(
 ) -> tuple[failures.Advice, ...]:
     """Advice for a cause, the rule's first. Fields are filled in, an unknown one becomes `?`."""
     own = (
-        [failures.Advice(rules.fill(a.do, fields), rules.fill(a.why, fields)) for a in rule.advice]
-        if rule
-        else []
+        [failures.Advice(_filled(a.do, fields), _filled(a.why, fields)) for a in rule.advice] if rule else []
     )
     common = [failures.Advice(do, why) for do, why in _DEFAULTS.get(cause, ())]
     return tuple((own + common)[:4])
+
+
+def _filled(template: str, fields: Mapping[str, str]) -> str:
+    return redact.text(rules.fill(template, fields))

@@ -252,7 +252,7 @@ def _diagnosis(
 def _extra(ctx: context.Context, rare: list[str]) -> Mapping[str, object]:
     facts = {
         "exit": exits.words(ctx.exit) if ctx.exit else None,
-        "unusual": rare,
+        "unusual": [redact.text(line) for line in rare],
         "flight_recorder": ctx.flight.to_json() if ctx.flight else None,
     }
     return {key: value for key, value in facts.items() if value}
