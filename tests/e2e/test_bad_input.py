@@ -19,6 +19,15 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 LONG = 100_000
 
 
+def test_a_script_whose_interpreter_is_missing_is_said_before_anything_is_made(box: Box):
+    script = box.work / "train"
+    script.write_text("#!/no/such/python3\nprint(1)\n")
+    script.chmod(0o755)
+    done = box.cli("run", "--name", "demo", "--", "./train", rc=127)
+    assert "the interpreter of ./train is not there: /no/such/python3" in done.stderr
+    assert not (box.state / "runs" / "demo").exists()
+
+
 def test_a_missing_command_is_127_and_makes_no_run(box: Box):
     done = box.cli("run", "--name", "demo", "--", "no-such-command-at-all", rc=127)
     assert "command not found: no-such-command-at-all" in done.stderr
@@ -30,17 +39,6 @@ def test_a_command_that_cannot_be_executed_is_126(box: Box):
     script.write_text("echo hello\n")
     done = box.cli("run", "--", "./train.sh", rc=126)
     assert "chmod +x" in done.stderr
-
-
-def test_a_command_whose_interpreter_is_missing_is_127(box: Box):
-    script = box.work / "train.sh"
-    script.write_text("#!/no/such/interpreter\n")
-    script.chmod(0o755)
-    process = box.start("--name", "demo", "--", "./train.sh")
-    box.ended(process, 127)
-    box.nothing_left()
-    assert box.status()["state"] in {"held", "failed"}
-    assert len(box.status()["attempts"]) <= 2
 
 
 def test_every_mistake_of_a_policy_file_is_said_at_once(box: Box):

@@ -202,6 +202,9 @@ def test_a_watcher_that_was_suspended_goes_on_and_says_so(box: Box):
     status = box.status()
     assert status["state"] == "succeeded"
     assert len(status["attempts"]) == 1
+    gaps = [event for event in box.events() if event["kind"] == "watcher_gap"]
+    assert gaps
+    assert gaps[0]["seconds"] > 4
 
 
 def test_a_policy_that_only_watches_is_scored_by_what_a_persons_restart_showed(box: Box):

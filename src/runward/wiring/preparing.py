@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from runward.config import policy_files, setting_files
 from runward.core import checkpoints, decisions, errors, options, resume, run, samples
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import sqlite
-from runward.wiring import notifying, processes, saying
+from runward.wiring import commands, notifying, processes, saying
 from runward.wiring import watching as assembly
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -38,7 +37,8 @@ def prepare(
     cwd = os.path.abspath(given["cwd"] or os.getcwd())
     settings = setting_files.load(setting_files.Sources(cwd, environ, chosen(given)))
     env = _environment(environ, given["environment"])
-    problems = [*_cwd_problems(cwd), *_command_problems(command, cwd, env)]
+    problems = _cwd_problems(cwd)
+    commands.check(command, cwd, env)
     name = given["name"] or name_of(command)
     if not _NAME.fullmatch(name):
         problems.append(
@@ -114,42 +114,6 @@ def _environment(environ: Mapping[str, str], pairs: tuple[str, ...]) -> dict[str
 
 def _cwd_problems(cwd: str) -> list[errors.Problem]:
     return [] if os.path.isdir(cwd) else [errors.Problem(f"no such directory: {cwd}", "--cwd")]
-
-
-class _NotFound(errors.RunwardError):
-    """As env(1): the command was not found."""
-
-    exit_code = 127
-
-
-class _NotExecutable(errors.RunwardError):
-    """As env(1): the command cannot be executed."""
-
-    exit_code = 126
-
-
-def _command_problems(command: tuple[str, ...], cwd: str, env: Mapping[str, str]) -> list[errors.Problem]:
-    """A missing or non-executable command, said before anything is made."""
-    word = command[0]
-    path = env.get("PATH", os.defpath)
-    if os.sep in word:
-        full = os.path.join(cwd, word)
-        if not os.path.exists(full):
-            raise _NotFound(errors.Problem(f"no such command: {word}", next_step=f"Looked for {full}."))
-        if os.path.isdir(full) or not os.access(full, os.X_OK):
-            raise _NotExecutable(
-                errors.Problem(
-                    f"not executable: {word}", next_step=f"chmod +x {full}, or name its interpreter."
-                )
-            )
-    elif shutil.which(word, path=path) is None:
-        close = errors.nearest(
-            word, ("python", "python3", "torchrun", "accelerate", "deepspeed", "bash", "sh")
-        )
-        raise _NotFound(
-            errors.Problem(f"command not found: {word}", nearest=close, next_step="It is looked for in PATH.")
-        )
-    return []
 
 
 def _log_dir_problems(path: str | None) -> list[errors.Problem]:
