@@ -1,6 +1,6 @@
 """Measures what watching costs and how fast a death is answered; prints a table and leaves bench.json.
 
-usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,steps]
+usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,steps,far]
 A missed limit is marked in the table and fails nothing: a shared box has its days. CPU time is the steadier figure.
 """
 
@@ -319,6 +319,61 @@ def _ratios(blocks: int, *, control: bool) -> dict:
     }
 
 
+# -- far boxes ---------------------------------------------------------------------------------------------------
+
+STAND_IN = """#!/bin/sh
+# Answers as a box at once; a host whose name begins with `hole` swallows packets until its ConnectTimeout.
+for word in "$@"; do case $word in ConnectTimeout=*) limit=${word#*=} ;; esac; last=$word; done
+case $* in *" -- hole"*)
+  sleep "$limit"; echo 'ssh: connect to host hole port 22: Connection timed out' >&2; exit 255 ;;
+esac
+mark=runward-$(printf %s "$last" | sed 's/.*runward-\\([0-9a-f]\\{16\\}\\).*/\\1/')
+cat >/dev/null
+printf '%s\\n== runward probe 1 begins ==\\nnow=1\\nboot_id=b\\nproc=1\\n' "$mark"
+printf 'tmux=0\\nmount.4.bytes=/dev/a 10 5 5 50%% /\\n== runward probe 1 ends ==\\n'
+printf '%s\\n%s-end\\n' "$mark" "$mark" >&2
+"""
+
+
+def far_boxes(rounds: int) -> dict:
+    """Patrols through a stand-in for ssh: CPU milliseconds for one box, seconds for 100 of which 3 are silent."""
+    place = Place()
+    program = place.work / "bin"
+    program.mkdir()
+    (program / "ssh").write_text(STAND_IN)
+    (program / "ssh").chmod(0o755)
+    place.env["PATH"] = f"{program}:{place.env['PATH']}"
+    cpu, help_cpu = [], []
+    for _ in range(rounds):
+        for argv, kept in ((["patrol", "ssh:one/", "--no-gpus"], cpu), (["--help"], help_cpu)):
+            child = subprocess.Popen(
+                [PYTHON, "-m", "runward", *argv],
+                env=place.env,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            _, _, usage = os.wait4(child.pid, 0)
+            child.returncode = 0
+            kept.append((usage.ru_utime + usage.ru_stime) * 1000)
+    names = [f"ssh:box{i}/" for i in range(97)]
+    names[40:40] = [f"ssh:hole{i}/" for i in range(3)]
+    began = time.perf_counter()
+    argv = [PYTHON, "-m", "runward", "patrol", *names, "--no-gpus", "--json"]
+    process = subprocess.Popen(argv, env=place.env, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    times = [time.perf_counter() - began for _ in process.stdout]
+    process.wait()
+    ended = time.perf_counter() - began
+    place.close()
+    return {
+        "one_box_cpu_ms": spread(cpu),
+        "help_cpu_ms": spread(help_cpu),
+        "answered": len(times),
+        "last_that_answers_s": times[96] if len(times) == 100 else math.inf,
+        "tick_s": ended,
+    }
+
+
 # -- all of it ---------------------------------------------------------------------------------------------------
 
 
@@ -348,6 +403,10 @@ def rows(found: dict) -> list[tuple[str, float, float, str]]:
     if one := found.get("steps"):
         table.append(("step time, upper end of 95 %", one["watched"]["upper"], 1.01, "x"))
         table.append(("   the same with nothing switched", one["control"]["upper"], 1.006, "x"))
+    if one := found.get("far"):
+        table.append(("patrol of one box: CPU, least", one["one_box_cpu_ms"]["min"], 150, "ms"))
+        table.append(("100 boxes: the last that answers", one["last_that_answers_s"], 10, "s"))
+        table.append(("100 boxes, 3 silent: the whole tick", one["tick_s"], 17, "s"))
     return table
 
 
@@ -355,7 +414,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What watching costs, and how fast a death is answered.")
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--json", default="bench.json")
-    parser.add_argument("--only", default="start,death,idle,flat,steps")
+    parser.add_argument("--only", default="start,death,idle,flat,steps,far")
     args = parser.parse_args()
     share = args.seconds / 180.0
     benches = {
@@ -363,6 +422,7 @@ def main() -> int:
         "death": lambda: deaths(25 * share),
         "idle": lambda: {str(rate): price(rate, 20 * share) for rate in (1, 1000)},
         "flat": lambda: flat(3_600_000 if share >= 1 else 360_000),
+        "far": lambda: far_boxes(max(3, int(10 * share))),
         "steps": lambda: step_time(max(10, min(160, int(30 * share)))),
     }
     found: dict = {"schema_version": 1, "load_before": os.getloadavg()}

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 @click.option(
     "--at-once", type=click.IntRange(1, 100), default=20, show_default=True, help="Connections at once."
 )
+@click.option(
+    "--within", type=DURATION, default=60.0, help="All looks of a tick end within this.  [default: 60s]"
+)
 @click.option("--format", "form", type=click.Choice(["plain", "classic"]), default="plain", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One object a box and line, as they answer.")
 @click.option(
@@ -82,7 +85,9 @@ def _tick(options: dict[str, Any]) -> int:
     wished = _wishes(options)
     boxes = {box.name: box for box in far.boxes(options["targets"], options["inventory_file"])}
     worst = 0
-    for visit, report in wired.tick(wired.visits(list(boxes.values()), wished), options["at_once"]):
+    for visit, report in wired.tick(
+        wired.visits(list(boxes.values()), wished), options["at_once"], options["within"]
+    ):
         done = wired.act(visit, report, boxes[report.box], wished) if options["act"] else None
         _show(options, (visit, report), done or None, wired.command(report, boxes[report.box], wished))
         worst = max(worst, int(report.escalate))

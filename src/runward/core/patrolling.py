@@ -76,6 +76,8 @@ class Remembered(NamedTuple):
     witnesses: str = ""
     ended_badly: tuple[str, ...] = ()
     """Failed runs that were told of already."""
+    lost: bool = False
+    """Whether the box did not answer; all else is then of the last look that it did answer."""
 
 
 class Remedy(NamedTuple):
@@ -139,7 +141,9 @@ def judge(
     """The report of a tick, and what the next one should know. A string: why the box could not be asked."""
     if isinstance(found, str):
         words = "only you can see the provider's console: balance, power, preemption"
-        return Report(expected.box, Cell.SSH_DOWN, True, (found,), (), Remedy(words)), before
+        return Report(expected.box, Cell.SSH_DOWN, True, (found,), (), Remedy(words)), before._replace(
+            lost=True
+        )
     kept = remember(found, before, now)
     living, finished = alive(found, expected), done(found, expected)
     look = _Look(found, expected, before, kept, now, living, finished)

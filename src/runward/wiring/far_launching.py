@@ -18,11 +18,16 @@ def launch(place: str, words: list[str]) -> int:
             errors.Problem(f"{place!r} is no far box", where="--on", next_step="Write ssh:HOST/.")
         )
     own = words[: words.index("--")] if "--" in words else words
-    done = there(match[1], ("run", *(() if "--detach" in own else ("--detach",)), *words))
+    box = far.boxes((place,), None)[0]
+    done = there(
+        box.host,
+        ("run", *(() if "--detach" in own else ("--detach",)), *words),
+        _OUTLIVING.get(box.detach, ()),
+    )
     sys.stdout.write(done.text)
     sys.stderr.write(done.stderr.decode("utf-8", "replace"))
     if done.ok:
-        _keep_handbook(match[1], own)
+        _keep_handbook(box.host, own)
     return done.code if done.code is not None else 125
 
 
@@ -37,11 +42,20 @@ def _keep_handbook(host: str, own: list[str]) -> None:
             handbooks.there(host, named[-1])
 
 
-def there(host: str, words: Sequence[str]) -> ports.Completed:
-    """What the Runward of a box answers to these words. Raises Unreachable when there is none, or no way to it."""
+_OUTLIVING = {"systemd-run": ("systemd-run", "--user", "--scope", "--quiet", "--")}
+"""What must stand before a command that is to outlive its login; elsewhere a session of its own is enough."""
+
+
+def there(host: str, words: Sequence[str], before: Sequence[str] = ()) -> ports.Completed:
+    """What the Runward of a box answers to these words; `before` them another command may stand.
+
+    Raises Unreachable when there is none, or no way to it.
+    """
     try:
         done = far.runner(host).run(
-            ports.Call(("/bin/sh", "-c", setting_up.FIND, "sh", *words), deadline_s=180.0, limit=16 << 20)
+            ports.Call(
+                (*before, "/bin/sh", "-c", setting_up.FIND, "sh", *words), deadline_s=180.0, limit=16 << 20
+            )
         )
     except ports.ContactLost as lost:
         raise errors.Unreachable(errors.Problem(str(lost))) from None

@@ -13,19 +13,29 @@ from runward.core import errors, far_facts, inventory, patrolling, stages
 from runward.store import folders
 from runward.wiring import far
 
-_RESUME = """
+_RESUME = r"""
 set -u
-mkdir -- "$1" 2>/dev/null || {
-  now=$(date +%s); at=$(stat -c %Y -- "$1" 2>/dev/null || echo "$now")
+lock=$1 log=$3 how=$4
+mkdir -- "$lock" 2>/dev/null || {
+  now=$(date +%s); at=$(stat -c %Y -- "$lock" 2>/dev/null || echo "$now")
   [ $((now - at)) -lt 3600 ] && { echo "a resume was begun here less than an hour ago"; exit 3; }
-  touch -- "$1"
+  touch -- "$lock"
 }
 cd -- "$2" || exit 4
-log=$3
-shift 3
-if command -v setsid >/dev/null 2>&1; then setsid "$@" </dev/null >>"$log" 2>&1 &
-else nohup "$@" </dev/null >>"$log" 2>&1 & fi
-echo "started as $!"
+shift 4
+name=runward-resume-$$
+# 9 keeps the terminal open: tmux ends a pane whose terminal nobody holds.
+quiet='log=$1; shift; exec "$@" 9>&1 </dev/null >>"$log" 2>&1'
+case $how in
+  tmux) tmux new-session -d -s "$name" -- sh -c "$quiet" sh "$log" "$@" ;;
+  screen) screen -dmS "$name" sh -c "$quiet" sh "$log" "$@" ;;
+  systemd-run)
+    systemd-run --user --collect --quiet --unit="$name" --working-directory="$PWD" -- sh -c "$quiet" sh "$log" "$@" ;;
+  *) if command -v setsid >/dev/null 2>&1; then setsid "$@" </dev/null >>"$log" 2>&1 &
+     else nohup "$@" </dev/null >>"$log" 2>&1 & fi
+     name=$! ;;
+esac || { rmdir -- "$lock"; exit 5; }
+echo "started as $name"
 """
 
 
@@ -88,9 +98,11 @@ def visits(boxes: Sequence[inventory.Box], wishes: Wishes) -> list[patrol.Visit]
     return [patrol.Visit(far.runner(box.host), expected(box, wishes), _load(box.name)) for box in boxes]
 
 
-def tick(todo: Sequence[patrol.Visit], at_once: int) -> Iterator[tuple[patrol.Visit, patrolling.Report]]:
+def tick(
+    todo: Sequence[patrol.Visit], at_once: int, within_s: float = 60.0
+) -> Iterator[tuple[patrol.Visit, patrolling.Report]]:
     """Judge every box, remember what the next tick needs, yield as the answers come."""
-    for visit, report, kept in patrol.tick(todo, far.probe(), time.time, at_once):
+    for visit, report, kept in patrol.tick(todo, far.probe(), time.time, patrol.Limits(at_once, within_s)):
         _save(report.box, kept)
         if report.cell is patrolling.Cell.GONE:
             report = _with_checkpoint(visit, report)
@@ -193,7 +205,7 @@ def _resume(visit: patrol.Visit, box: inventory.Box) -> str:
     lock = f"{work.rstrip('/')}/.runward-resume"
     log = f"{work.rstrip('/')}/runward-resume.log"
     argv = stages.split("resume", visit.expected.resume or "")
-    call = ports.Call(("/bin/sh", "-c", _RESUME, "sh", lock, work, log, *argv), deadline_s=30.0)
+    call = ports.Call(("/bin/sh", "-c", _RESUME, "sh", lock, work, log, box.detach, *argv), deadline_s=30.0)
     try:
         done = visit.runner.run(call)
     except ports.ContactLost as lost:

@@ -1,0 +1,100 @@
+"""An inventory of real boxes: what idle ones cost, how long a dead one is silent, and how work is detached there."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from waiting import wait_until
+
+pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
+
+
+@pytest.fixture
+def runward(net, tmp_path):
+    path = f"{net.program(tmp_path / 'bin')}:{os.environ['PATH']}"
+    env = {
+        **os.environ,
+        "PATH": path,
+        "RUNWARD_STATE_DIR": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+
+    def call(*argv, code=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "runward", *argv],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert code is None or done.returncode == code, done.stderr
+        return done.stdout
+
+    return call
+
+
+def test_idle_boxes_say_what_they_cost_and_dead_ones_how_long_they_are_silent(net, runward, tmp_path):
+    first, second = net.add(), net.add()
+    (tmp_path / "runward").mkdir()
+    (tmp_path / "runward" / "hosts.yaml").write_text(
+        "kind: inventory\nversion: 1\ncurrency: EUR\nhosts:\n"
+        f"  idle-one: {{host: {first.alias}, cost_per_hour: 2.5, mounts: [/root]}}\n"
+        f"  other: {{host: {second.alias}, cost_per_hour: 1.25, detach: tmux, workdir: /root}}\n"
+    )
+    told = json.loads(runward("fleet", "--json"))
+    assert [(row["box"], row["cost_per_hour"]) for row in told["boxes"]] == [
+        ("idle-one", 2.5),
+        ("other", 1.25),
+    ]
+    assert told["boxes"][0]["seen"]["mounts"][0]["path"] == "/root"
+    second.stop()
+    rows = runward("fleet").splitlines()
+    assert rows[1].startswith("other  ssh_down  last good look ")
+    assert rows[1].endswith(" ago, 1.25 EUR/h")
+    dead = json.loads(runward("fleet", "--json"))["boxes"][1]
+    assert dead["last_good_at"] is not None
+    assert dead["idle"] is None
+    second.start()
+
+    (second.home / "work.py").write_text("import time; print('Epoch 1', flush=True); time.sleep(600)")
+    wishes = ("patrol", "other", "--no-gpus", "--no-slurm", "--match", "work[.]py", "--marker", "/root/DONE")
+    assert "resumed: started as runward-resume-" in runward(
+        *wishes, "--resume", "python3 work.py", "--act", code=1
+    )
+    wait_until(lambda: "Epoch" in (second.home / "runward-resume.log").read_text(), "it runs")
+    row = json.loads(runward(*wishes, "--json", code=None))
+    assert row["alive"] is True
+    assert row["seen"]["tmux"][0].startswith("runward-resume-")
+
+
+def test_idle_is_said_only_of_what_was_seen_to_be_idle(net, runward, tmp_path):
+    few = net.folder / "shell"
+    few.mkdir()
+    for tool in (
+        "sh",
+        "cat",
+        "date",
+        "uname",
+        "tr",
+        "cut",
+        "sed",
+        "awk",
+        "sort",
+        "head",
+        "tail",
+        "wc",
+        "df",
+        "ls",
+    ):
+        (few / tool).symlink_to(f"/usr/bin/{tool}")
+    bare = net.add(settings=f"SetEnv PATH={few}")
+    (tmp_path / "hosts.yaml").write_text(
+        f"kind: inventory\nversion: 1\nhosts:\n  bare: {{host: {bare.alias}, cost_per_hour: 3}}\n"
+    )
+    text = runward("fleet", "--inventory", str(tmp_path / "hosts.yaml"))
+    assert "3.00 USD/h IDLE" in text
+    assert "idle boxes cost 3.00 USD an hour" in text
