@@ -88,6 +88,47 @@ def test_a_detached_chain_from_a_file_ends_by_its_marker_and_a_wait_sees_it(env,
     assert (waited.returncode, waited.stdout) == (0, "DONE marker found\n"), waited.stderr
 
 
+def test_every_stage_is_told_of_a_second_chain_is_refused_and_a_killed_one_goes_on(env, tmp_path):
+    tell = tmp_path / "tell"
+    tell.write_text(f"#!/bin/sh\ncat >>{tmp_path}/told\n")
+    tell.chmod(0o755)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    words = ("chain", *FREE, "--notify", str(tell), "--stage", "one=true", "--stage", f"two=cat {gate}")
+    pid = int(runward(env, tmp_path, *words).stdout.split()[3].rstrip(","))
+    assert os.getsid(pid) == pid
+    assert os.readlink(f"/proc/{pid}/fd/0") == "/dev/null"
+    log = tmp_path / "chain.log"
+    wait_until(lambda: "[two] starts" in log.read_text(), "the second stage runs")
+    assert runward(env, tmp_path, *words[:1], "--foreground", *words[1:]).returncode == 75
+    os.kill(pid, 9)
+    with gate.open("w"):  # what the killed chain had started ends
+        pass
+    assert not (tmp_path / "two.done").exists()
+    (tmp_path / "one.done").rename(tmp_path / "kept")
+    (tmp_path / "kept").rename(tmp_path / "one.done")
+    again = subprocess.Popen(
+        [sys.executable, "-m", "runward", "chain", "--foreground", *words[1:]], env=env, cwd=tmp_path
+    )
+    wait_until(lambda: log.read_text().count("[two] starts") == 2, "it goes on behind the first stage")
+    with gate.open("w"):
+        pass
+    assert again.wait(60) == 0
+    assert log.read_text().count("[one] starts") == 1
+    told = (tmp_path / "told").read_text()
+    for said in ("one succeeded", "two succeeded", "chain done"):
+        assert said in told
+
+
+@pytest.mark.parametrize("command", ["a | b", "a; b", "a && b", "a > b", "a $(b)", "a `b`", "a &"])
+def test_what_only_a_shell_would_understand_is_refused_with_both_ways_out(env, tmp_path, command):
+    done = runward(env, tmp_path, "chain", "--stage", f"s={command}")
+    assert done.returncode == 2
+    assert "script" in done.stderr
+    assert "bash, -c" in done.stderr
+    assert not (tmp_path / "chain.log").exists()
+
+
 def test_a_wait_gives_up_and_failed_cells_are_no_success(env, tmp_path):
     log = tmp_path / "x.log"
     log.write_text("nothing yet\n")

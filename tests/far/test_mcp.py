@@ -17,10 +17,21 @@ async def _tools(tmp_path, *more):
     params = StdioServerParameters(command=sys.executable, args=["-m", "runward", "mcp", *more], env=env)
     async with stdio_client(params) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
+        if not more:
+            await _ask(session, tmp_path)
         names = {tool.name for tool in (await session.list_tools()).tools}
         answer = await session.call_tool("list_runs", {})
         missing = await session.call_tool("run_status", {"run": "$(touch pwned) none"})
         return names, answer.content[0].text, missing.content[0].text
+
+
+async def _ask(session, tmp_path):
+    looked = await session.call_tool("patrol", {"targets": ["local:"]})
+    assert '"cell"' in looked.content[0].text
+    hostile = await session.call_tool("patrol", {"targets": ["ssh:-oProxyCommand=touch pwned/", "--act"]})
+    assert "exit 2" in hostile.content[0].text
+    waited = await session.call_tool("wait", {"target": f"file:{tmp_path}/none", "timeout_s": 0.1})
+    assert '"met": false' in waited.content[0].text
 
 
 @pytest.mark.filterwarnings("default")

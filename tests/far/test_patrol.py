@@ -211,7 +211,7 @@ def test_cron_runs_a_patrol_that_was_asked_for_made_once_and_removed(net, box, e
     assert log.read_text().startswith(f"{box.alias}  "), done.stderr
 
 
-def test_a_tmux_schedule_patrols_and_is_removed(box, env, tmp_path):
+def test_a_tmux_schedule_patrols_and_removes_itself_when_all_is_done(box, env, tmp_path):
     mine = {**env, "TMUX_TMPDIR": str(tmp_path)}
     unset = ("tmux", "new-session", "-d", "-s", "older", "sleep 600")  # its server has another environment
     older = {k: v for k, v in mine.items() if not k.startswith("RUNWARD")} | {"PATH": os.environ["PATH"]}
@@ -226,7 +226,11 @@ def test_a_tmux_schedule_patrols_and_is_removed(box, env, tmp_path):
             return subprocess.run(shot, env=mine, capture_output=True, text=True, check=False).stdout
 
         wait_until(lambda: seen().startswith(f"{box.alias}  "), "it patrols")
-        assert "(tmux)" in runward(mine, "patrol", "--uninstall", box.alias).stdout
+        (box.home / "DONE").touch()
+        done = runward(mine, "patrol", f"ssh:{box.alias}/", "--no-gpus", "--no-slurm", "--match", "no[.]such",
+                       "--marker", "/root/DONE", "--act")  # fmt: skip
+        assert "done: removed the patrol's schedule (tmux)" in done.stdout
+        (box.home / "DONE").unlink()
     finally:
         subprocess.run(["tmux", "kill-server"], env=mine, check=False)
 

@@ -161,7 +161,8 @@ def _from_environment(options: dict[str, Any], environ: Any) -> None:
 _SCHEDULED = {
     "inventory_file": "--inventory", "match": "--match", "logs": "--log", "checkpoints": "--checkpoints",
     "mounts": "--mount", "markers": "--marker", "results": "--result", "total": "--total", "sources": "--source",
-    "session": "--session", "resume": "--resume", "disk_pct_max": "--disk-pct-max", "form": "--format",
+    "session": "--session", "resume": "--resume", "disk_pct_max": "--disk-pct-max",
+    "stall_after": "--stall-after", "within": "--within", "at_once": "--at-once", "form": "--format",
 }  # fmt: skip
 
 
