@@ -3,6 +3,8 @@
 import re
 
 MASK = "***"
+_KEPT = rf"\g<k>{MASK}"
+"""What stands before a secret stays."""
 _NAMES = (
     r"(?:(?:api|account|shared[_-]?access|encryption|master|signing)[_-]?key|access[_-]?key(?:[_-]?id)?"
     r"|secret(?:[_-]?(?:access[_-]?)?key)?|(?:access|auth|refresh|session|bearer|hub|sas)?[_-]?token"
@@ -22,27 +24,19 @@ _PATTERNS: list[tuple[str, int, str]] = [
         MASK,
     ),
     (
-        (
-            r"(?m)^(?P<k>\W{0,20})(?=[A-Za-z0-9+/]*[g-zG-Z+/])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])"
-            r"(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{64,76}={0,2}$"
-        ),
-        0,
-        rf"\g<k>{MASK}",
-    ),
-    (
         r"(?P<k>\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,200}:)[^\s/@]{1,200}(?=@)",
         re.IGNORECASE,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
     (
         r"(?P<k>\bAuthorization[\"']?\s*[:=]\s*[\"']?(?:\w+ )?)[^\s\"',}]{6,}",
         re.IGNORECASE,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
     (
         r"(?P<k>\b(?i:bearer|basic)\s+)(?=[^\s\"']*[0-9=])[A-Za-z0-9._~+/=-]{8,}",
         0,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
     (r"\b(?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{12,20}\b", 0, MASK),
     (
@@ -57,26 +51,18 @@ _PATTERNS: list[tuple[str, int, str]] = [
             r"|\bwebhook\.office\.com/|\bapi\.telegram\.org/bot)[^\s\"']+"
         ),
         0,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
-    (r"(?P<k>\b\d{8,10}:)[A-Za-z0-9_-]{35}\b", 0, rf"\g<k>{MASK}"),
+    (r"(?P<k>\b\d{8,10}:)[A-Za-z0-9_-]{35}\b", 0, _KEPT),
     (
         r"(?P<k>[?&](?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|token|access_token|key|api_key)=)[^&\s\"']{4,}",
         re.IGNORECASE,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
     (
         rf"(?P<k>(?<![A-Za-z0-9_-])(?!{_OF_TEXT}){_PREFIX}{_NAMES}\\?[\"']?\s*(?:[:=]|=>)\s*\\?[\"']?)(?!\d+(?:\.\d+)?(?:[\s,}})\]]|$))(?!(?:true|false|none|null)\b)[^\s\"',;}})\]<\[][^\s\"',;}})\]]{{2,}}",
         re.IGNORECASE,
-        rf"\g<k>{MASK}",
-    ),
-    (
-        (
-            rf"(?P<k>--(?!{_OF_TEXT}){_PREFIX}(?:{_NAMES}|(?<=[a-z0-9][_-])key)[ =]+)"
-            r"(?:\"[^\"]+\"|'[^']+'|(?!\d+(?:\s|$))[^\s-]\S{2,})"
-        ),
-        re.IGNORECASE,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
     (
         (
@@ -85,20 +71,31 @@ _PATTERNS: list[tuple[str, int, str]] = [
             r"|--from-literal=[^\s=]{1,100}=|\"auth\"\s*:\s*\")[^\s\"]+"
         ),
         0,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
     (
         r"(?P<k>\b[A-Z0-9_]{0,40}(?:API_KEY|TOKEN|SECRET|PASSWORD)\s+)(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,}",
         0,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
     (
         r"(?P<k>\b(?:wandb|api|key|login)\b[^\n]{0,30}?\b)[0-9a-f]{40}\b",
         re.IGNORECASE,
-        rf"\g<k>{MASK}",
+        _KEPT,
     ),
 ]
 """Pattern, flags, what stands in its place; `re` compiles and keeps them when a text first looks suspicious."""
+_KEY_BODY = (
+    r"(?m)^(?P<k>\W{0,20})(?=[A-Za-z0-9+/]*[g-zG-Z+/])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])"
+    r"(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{64,76}={0,2}$"
+)
+"""A line of a key file; never a digest, which is hexadecimal."""
+_RUN = re.compile(r"[A-Za-z0-9+/]{64}")
+_FLAG = (
+    rf"(?i)(?P<k>--(?!{_OF_TEXT}){_PREFIX}(?:{_NAMES}|(?<=[a-z0-9][_-])key)[ =]+)"
+    r"(?:\"[^\"]+\"|'[^']+'|(?!\d+(?:\s|$))[^\s-]\S{2,})"
+)
+"""An option of a command line with its value. Both are compiled only where a text may hold them: each takes 10 ms."""
 _HINT = re.compile(
     r"(?i)key|token|secret|passw|passphrase|credential|signature|bearer|basic |://|auth|cookie|dsn|eyJ|AKIA|ASIA"
     r"|AIDA|AROA|hf_|gh[opsu]_|github_pat|glpat|xox|sk-|_live_|npm_|dop_|dapi|pypi-|AIza|ya29|nvapi|wandb|gsk_|r8_"
@@ -114,6 +111,10 @@ def text(raw: str) -> str:
     """
     if not _HINT.search(raw):
         return raw
+    if _RUN.search(raw):
+        raw = re.sub(_KEY_BODY, _KEPT, raw)
+    if "--" in raw:
+        raw = re.sub(_FLAG, _KEPT, raw)
     for pattern, flags, mask in _PATTERNS:
         raw = re.sub(pattern, mask, raw, flags=flags)
     return raw
