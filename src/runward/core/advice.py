@@ -39,10 +39,13 @@ _DEFAULTS: Mapping[failures.Cause, tuple[_Pair, ...]] = {
     ),
     _C.KILLED: (
         (
-            "ask the kernel log (dmesg, journalctl -k) and the scheduler who sent SIGKILL",
+            "restart once and record host memory (runward record)",
+            "if memory rises until it dies again, it is memory",
+        ),
+        (
+            "dmesg -T | grep -i oom on that node, or sacct of the job, names who sent SIGKILL",
             "without a memory record an out-of-memory kill is a guess",
         ),
-        ("restart once and record host memory", "if memory rises until it dies again, it is memory"),
     ),
     _C.DISK_FULL: (
         ("free space (or inodes, or quota) on the file system named in the evidence, then restart", ""),
@@ -136,7 +139,13 @@ _DEFAULTS: Mapping[failures.Cause, tuple[_Pair, ...]] = {
     _C.UNSCHEDULABLE: (("wait, or ask for what the cluster has (partition, GPUs, limits)", ""),),
     _C.IMAGE_ERROR: (("correct the image's name or tag, or the registry's credentials", ""),),
     _C.CONTAINER_ERROR: (("correct the command or the container's devices and mounts", ""),),
-    _C.CANCELLED: (("ask who ended it; runward restart RUN goes on", "nobody's wish is overruled"),),
+    _C.CANCELLED: (
+        (
+            "runward restart RUN, if the end was not meant",
+            "somebody ended it, and nobody's wish is overruled",
+        ),
+        ("start it detached (nohup, tmux, runward run)", "it then outlives its terminal"),
+    ),
     _C.GPU_IDLE: (("find out why the GPUs are not used before it holds them longer", ""),),
     _C.UNKNOWN: (
         (
@@ -146,16 +155,52 @@ _DEFAULTS: Mapping[failures.Cause, tuple[_Pair, ...]] = {
     ),
 }
 
+_KNOWING: Mapping[failures.Cause, _Pair] = {
+    _C.EXCEPTION: ("correct {where}, where {exc} was raised, then restart", "the same input raises it again"),
+    _C.GPU_HARDWARE: ("restart without node {node} and have its GPU reset or the host rebooted", ""),
+    _C.NODE_FAILURE: ("restart without node {node}", ""),
+    _C.DRIVER: ("restart on another node, and have the driver of {node} repaired", ""),
+    _C.NCCL_TIMEOUT: (
+        "look at {guilty} first: it did not join (its stack, its node); then restart",
+        "those that report the time-out only waited",
+    ),
+    _C.DISTRIBUTED_TIMEOUT: (
+        "look at {guilty} first: it did not come (its stack, its node); then restart",
+        "those that report the time-out only waited",
+    ),
+    _C.HANG: (
+        "take the stack of {guilty} (py-spy dump), then restart",
+        "it stands elsewhere than those that wait for it",
+    ),
+}
+"""In the place of the first one above, where all that it names is known."""
+_INSTEAD: Mapping[tuple[failures.Cause, failures.Action], _Pair] = {
+    (_C.PREEMPTED, failures.Action.NONE): ("nothing: the scheduler starts it again by itself", ""),
+    (_C.UNKNOWN, failures.Action.HOLD): (
+        "ask the program's authors what this exit status means before it is started again",
+        "it ended by its own decision",
+    ),
+}
+
 
 def give(
-    cause: failures.Cause, rule: rules.Rule | None, fields: Mapping[str, str]
+    cause: failures.Cause,
+    rule: rules.Rule | None,
+    fields: Mapping[str, str],
+    action: failures.Action | None = None,
 ) -> tuple[failures.Advice, ...]:
-    """Advice for a cause, the rule's first. Fields are filled in, an unknown one becomes `?`."""
-    own = (
-        [failures.Advice(_filled(a.do, fields), _filled(a.why, fields)) for a in rule.advice] if rule else []
-    )
-    common = [failures.Advice(do, why) for do, why in _DEFAULTS.get(cause, ())]
-    return tuple((own + common)[:4])
+    """Advice for a cause, the rule's first. One that names what is not known is left out."""
+    own = [(a.do, a.why) for a in rule.advice] if rule else []
+    own = [pair for pair in own if rules.fillable(pair[0], fields)]
+    common = list(_DEFAULTS.get(cause, ()))
+    knowing = _KNOWING.get(cause)
+    if own:
+        common = common[1:]
+    elif action is not None and (cause, action) in _INSTEAD:
+        common = [_INSTEAD[cause, action]]
+    elif knowing and rules.fillable(knowing[0], fields):
+        common[:1] = [knowing]
+    return tuple(failures.Advice(_filled(do, fields), _filled(why, fields)) for do, why in (own + common)[:4])
 
 
 def _filled(template: str, fields: Mapping[str, str]) -> str:

@@ -242,11 +242,19 @@ def _diagnosis(
             testimony.contradictions(verdict.cause, ctx) + evidences.survived(finding.dropped, verdict.cause)
         ),
         echoes=tuple(evidences.echoes(chosen, finding.found)),
-        advice=advice.give(verdict.cause, book.rules.get(chosen.rule), fields(chosen, "the run")),
+        advice=advice.give(
+            verdict.cause, book.rules.get(chosen.rule), _advised(chosen, verdict), verdict.action
+        ),
         progress=book.span(),
         notes=tuple(actions.notes(verdict, ctx)),
         extra=_extra(ctx, [row[0] for row in rare]),
     )
+
+
+def _advised(chosen: candidates.Candidate, verdict: failures.Verdict) -> Mapping[str, str]:
+    """The fields that advice may use: beside those of the line the node and the rank that the verdict names."""
+    guilty = f"rank {verdict.rank}" if verdict.rank is not None else ""
+    return {**fields(chosen, guilty or "the run"), "node": verdict.node or "", "guilty": guilty}
 
 
 def _extra(ctx: context.Context, rare: list[str]) -> Mapping[str, object]:

@@ -227,6 +227,12 @@ def _advice(item: object, groups: frozenset[str]) -> failures.Advice:
     return failures.Advice(_template(str(item), groups))
 
 
+def fillable(template: str, fields: Mapping[str, str]) -> bool:
+    """Whether at least one of the fields at each place of `template` is known."""
+    runs = _FIELDS.findall(template)
+    return all(any(fields.get(name) for name in _FIELD.findall(run)) for run in runs)
+
+
 def fill(template: str, fields: Mapping[str, str]) -> str:
     """`template` with its fields; of fields side by side those that are known, `?` for none. Evaluates nothing.
 
