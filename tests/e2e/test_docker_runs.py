@@ -1,9 +1,13 @@
 """Containers of a real engine as runs: attached and submitted, ended by people, memory and faults."""
 
 import json
+import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 
+from backends.docker import engine as engines
 from backends.docker.conftest import engine, shared_engine  # noqa: F401 -- fixtures of the real engine
 from backends.docker.engine import IMAGE, RealEngine
 from e2e.conftest import Box
@@ -121,3 +125,68 @@ def test_health_of_a_container_reads_its_log_its_volume_and_its_end(box: Box, en
     engine.docker("wait", container)
     over = box.cli(*argv[:2], rc=1, env={"DOCKER_HOST": engine.address})
     assert "issue: it is over" in over.stdout
+
+
+@pytest.fixture
+def own_engine() -> Iterator[RealEngine]:
+    """One that may be ended."""
+    reason = engines.why_not()
+    if reason:
+        assert os.environ.get("CI") != "true", reason
+        pytest.skip(reason)
+    made = RealEngine()
+    try:
+        yield made
+    finally:
+        made.destroy()
+
+
+def _contact(box: Box) -> bool:
+    return bool(box.status()["contact"]["ok"])
+
+
+def test_an_engine_that_is_killed_under_a_run_and_keeps_its_containers_costs_contact_only(
+    box: Box, own_engine: RealEngine
+):
+    own_engine.start(live_restore=True)
+    own_engine.import_image()
+    script = "while [ ! -e /tmp/done ]; do sleep 0.1; done; echo finished"
+    container = own_engine.run(command=["sh", "-c", script], wait=False)
+    host = {"DOCKER_HOST": own_engine.address}
+    box.cli("attach", f"docker:{container}", "--name", "demo", "--act", "--detach", env=host)
+    own_engine.stop(signal.SIGKILL)
+    wait_until(lambda: not _contact(box), "the watcher is blind")
+    assert box.status()["state"] == "running", "not seeing is not death"
+    own_engine.start(live_restore=True)
+    wait_until(lambda: _contact(box), "the watcher sees again")
+    told = box.cli("events", "demo", "--json").stdout.count('"contact_lost"')
+    assert told <= 4, "one loss is told once, not at every look"
+    assert box.status()["state"] == "running"
+    own_engine.docker("exec", container, "touch", "/tmp/done")
+    box.wait_state("succeeded")
+    assert len(box.status()["attempts"]) == 1
+    assert len(own_engine.docker("ps", "-aq").stdout.split()) == 1
+
+
+def test_an_engine_that_takes_its_containers_with_it_gives_one_end_and_one_new_start(
+    box: Box, own_engine: RealEngine
+):
+    own_engine.start()
+    own_engine.import_image()
+    container = own_engine.run(command=["sleep", "1000"], wait=False)
+    host = {"DOCKER_HOST": own_engine.address}
+    box.cli("attach", f"docker:{container}", "--name", "demo", "--act", "--detach", env=host)
+    own_engine.stop()
+    wait_until(lambda: not _contact(box), "the watcher is blind")
+    assert box.status()["attempts"][0]["ended_at"] is None, "not seeing is not death"
+    own_engine.start()
+    wait_until(lambda: len(box.status()["attempts"]) == 2, "a new attempt")
+    box.wait_state("running", "restarting")
+    first = box.status()["attempts"][0]
+    assert first["exit"]["signum"] == 9
+    assert first["decision"]["action"] == "restart", first
+    running = own_engine.docker("ps", "-q", "--no-trunc").stdout.decode().split()
+    assert len(running) == 1, "one new start and no second one"
+    assert running[0] != container
+    own_engine.made += running
+    box.cli("stop", "demo", "--now", env=host)

@@ -265,7 +265,10 @@ def _contact(
     lost_at = state.contact_lost_at
     match seen:
         case observations.Unseen(why):
-            if lost_at is not None and state.contact_why == why:
+            # Job and log are looked at by turns: one reason told by both is one loss, not two a second.
+            if lost_at is not None and (state.contact_why or "").removeprefix("log: ") == why.removeprefix(
+                "log: "
+            ):
                 return ()
             return (events.ContactLost(at=at, why=why),)
         case observations.Seen():

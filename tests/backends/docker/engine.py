@@ -61,7 +61,7 @@ class RealEngine:
             self.containerd = subprocess.Popen(argv, stdout=log, stderr=log, env=_ENV, start_new_session=True)
         until((self.folder / "c.sock").exists, 60)
 
-    def start(self, *, live_restore: bool = False) -> None:
+    def start(self, *more: str, live_restore: bool = False) -> None:
         if self.containerd is None:
             self._start_containerd()
         argv = [
@@ -71,6 +71,7 @@ class RealEngine:
             *("--containerd", f"{self.folder}/c.sock"),
             *("--iptables=false", "--ip6tables=false", "--bridge=none", "--shutdown-timeout=3"),
             *(["--live-restore"] if live_restore else []),
+            *more,
         ]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=_ENV, start_new_session=True)

@@ -100,6 +100,14 @@ def test_stopping_asks_first_and_insists_after_the_grace(docker, engine) -> None
     assert docker.asked_to_end(container)
 
 
+def test_stopping_now_asks_for_nothing_first(docker, engine) -> None:
+    container = engine.run(command=DEAF, wait=False)
+    docker.cancel(container, ports.EndPlan(grace_s=3600.0, now=True))
+    until(lambda: state(docker, container).state.final)
+    assert state(docker, container).exit == job.ExitStatus(signum=9)
+    assert docker.asked_to_end(container)
+
+
 def test_another_stop_signal_than_the_images_is_sent(docker, engine) -> None:
     script = "trap 'echo got usr1; exit 7' USR1; echo ready; while :; do sleep 0.1; done"
     container = engine.run(command=("sh", "-c", script), wait=False)

@@ -30,8 +30,8 @@ default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 class Podman(engines.RealEngine):
     """Root's Podman with folders of its own."""
 
-    def start(self, *, live_restore: bool = False) -> None:
-        del live_restore
+    def start(self, *more: str, live_restore: bool = False) -> None:
+        del more, live_restore
         (self.folder / "conf").write_text(_CONF)
         env = {**os.environ, "CONTAINERS_CONF": f"{self.folder}/conf", "XDG_RUNTIME_DIR": str(self.folder)}
         env["PATH"] = f"/usr/sbin:/usr/bin:/sbin:/bin:{env['PATH']}"
@@ -41,7 +41,9 @@ class Podman(engines.RealEngine):
             *("system", "service", "--time", "0", self.address),
         ]
         with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=env, start_new_session=True)
+            self.process = subprocess.Popen(
+                argv, stdout=log, stderr=log, env=env, cwd=self.folder, start_new_session=True
+            )
         until(self._answers, 60, lambda: (self.folder / "log").read_text()[-2000:])
 
     def _end_what_is_left(self) -> None:

@@ -154,6 +154,9 @@ class DockerBackend:
         if seen is None or not seen.alive:
             return
         self._asked.add(seen.id)
+        if plan.now:
+            self._try("POST", f"/containers/{seen.id}/kill", {"signal": "KILL"})
+            return
         if seen.status == "paused":
             self._try("POST", f"/containers/{seen.id}/unpause")
         query: dict[str, object] = {"t": round(max(0.0, plan.grace_s))}
