@@ -5,7 +5,7 @@
 say() { printf '%s=%s\n' "$1" "$(printf '%s' "$2" | tr '\n\r\t' '   ' | cut -c1-500)"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 # At most 5 seconds for a thing that can hang (a dead mount, a driver).
-t() { if have timeout; then timeout -k 1 5 "$@"; else "$@"; fi; }
+t() { if have timeout; then timeout -k 1 "${limit:-5}" "$@"; else "$@"; fi; }
 # Runward of the PATH, else the one that was set up here.
 ours() {
   if have runward; then printf 'runward'; return; fi
@@ -205,7 +205,8 @@ exists() { if [ -e "$2" ]; then say "exists.$1" 1; else say "exists.$1" 0; fi; }
 
 runs() {
   own=$(ours) || return 0
-  rows=$(t "$own" ps --json 2>/dev/null) || { say runs.why "runward ps failed there"; return; }
+  # On a box whose processors are all busy with training a Python takes its time.
+  rows=$(limit=15; t "$own" ps --json 2>/dev/null) || { say runs.why "runward ps failed there"; return; }
   printf 'runs=%s\n' "$(printf '%s' "$rows" | tr -d '\n' | head -c 60000)"
 }
 

@@ -55,24 +55,32 @@ def _run_asker(name: str, condition: str) -> Ask:
     from runward.wiring import looking
 
     looking.status(name)
-    step = log_looks.wanted_step(condition)
-    pattern = None if step is not None or condition in {"done", "failed"} else log_looks.pattern(condition)
+    pattern = None if _of_state(condition) else log_looks.pattern(condition)
 
     def ask() -> Look:
         body = looking.status(name)
-        state = str(body["state"])
-        over = state in _OVER
-        if step is not None and body["step"] is not None and body["step"] >= step:
-            return Look(MET, f"step {body['step']}")
-        if condition == "done" and state == "succeeded":
-            return Look(MET, state)
-        if condition == "failed" and state in {"failed", "held"}:
-            return Look(MET, state)
         if pattern is not None and _in_attempt(name, body, pattern):
             return Look(MET, "DONE marker found")
-        return Look(ENDED, f"the run is {state}") if over else Look(LATER, f"{state}, step {body['step']}")
+        return _judge(body, condition)
 
     return ask
+
+
+def _of_state(condition: str) -> bool:
+    """Whether the state of a run answers it; else it is a pattern for its output."""
+    return condition in {"done", "failed"} or log_looks.wanted_step(condition) is not None
+
+
+def _judge(body: dict[str, Any], condition: str) -> Look:
+    """What the status of a run says about a condition."""
+    state, step, wanted = str(body["state"]), body["step"], log_looks.wanted_step(condition)
+    if wanted is not None and step is not None and step >= wanted:
+        return Look(MET, f"step {step}")
+    if condition == "done" and state == "succeeded":
+        return Look(MET, state)
+    if condition == "failed" and state in {"failed", "held"}:
+        return Look(MET, state)
+    return Look(ENDED, f"the run is {state}") if state in _OVER else Look(LATER, f"{state}, step {step}")
 
 
 def _in_attempt(name: str, body: dict[str, Any], pattern: "re.Pattern[bytes]") -> bool:
@@ -156,22 +164,25 @@ def _dead(found: far_facts.Facts, life: Life) -> str | None:
 
 
 def _far_run_asker(host: str, name: str, condition: str) -> Ask:
-    """A run of the box's own Runward: its `wait` looks once."""
+    """A run of the box's own Runward."""
     from runward.wiring import far_launching
 
-    words = ("wait", name, f"--until={condition}", "--timeout=0.1s", "--poll=0.1s", "--json", "--replace")
-    state = ("status", "--json", "--", name)
+    if not _of_state(condition):
+        raise errors.UsageError(
+            errors.Problem(
+                f"{condition!r} cannot be asked of a run there",
+                next_step="Write done, failed or step>=N; or wait for its log: ssh:HOST/file:PATH.",
+            )
+        )
 
     def ask() -> Look:
-        done = far_launching.there(host, words)
-        if done.code in {2, 3}:
-            raise errors.NotFound(errors.Problem(done.stderr.decode("utf-8", "replace").strip()[-300:], host))
-        told = json.loads(done.text or "{}")
-        if told.get("met"):
-            return Look(MET, str(told.get("why")))
-        body = json.loads(far_launching.there(host, state).text or "{}")
-        word = ENDED if str(body.get("state")) in _OVER else LATER
-        return Look(word, f"the run is {body.get('state')}, step {body.get('step')}")
+        done = far_launching.there(host, ("status", "--json", "--", name))
+        if done.code == errors.NotFound.exit_code:
+            raise errors.NotFound(errors.Problem(f"no run {name!r} there", host))
+        try:
+            return _judge(json.loads(done.text), condition)
+        except (ValueError, KeyError, TypeError):
+            return Look(LATER, f"status there said nothing (exit {done.code})")
 
     return ask
 
