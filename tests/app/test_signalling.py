@@ -125,3 +125,26 @@ def test_a_log_that_cannot_be_read_is_no_signal(tmp_path: Path) -> None:
     )
     world.signals = signalling.Signalling(means)
     assert world.reports() == ()
+
+
+def test_of_progress_only_the_newest_event_is_kept(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    note = log_signals.RecordedAction("ErrorNoteAction", "progress_update")
+    step = log_signals.LogSignal(
+        "step", r"step (?P<n>\d+)", actions=(note,), metadata={"kind": "progress"}, extract_groups={"n": "n"}
+    )
+    means = signalling.Means(
+        log_signals.Monitor(log_signals=(step,)),
+        lambda _: [tailer.FileLog(str(world.log), look_s=0.0)],
+        local.Local(),
+        clocks.FakeClock(),
+        str(tmp_path / "actions"),
+        str(tmp_path),
+    )
+    world.signals = signalling.Signalling(means)
+    world.write("".join(f"step {n}\n" for n in range(5000)))
+    world.reports()
+    world.write("step 5000\n")
+    world.reports()
+    (record,) = world.records()
+    assert (record["event"], record["metadata"]["n"]) == ("step", "5000")

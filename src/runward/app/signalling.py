@@ -20,6 +20,7 @@ _A_TICK = 16 << 20
 _KEPT_OUTPUT = 64 << 10
 _AT_ONCE = 4
 _KEPT_MATCHES = 10_000
+_NEWEST_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class _Attempt:
     logs: dict[str, tuple[ports.LogStream, whole_lines.WholeLines]] = field(default_factory=dict)
     outputs: set[str] = field(default_factory=set)
     proven: list[log_signals.Match] = field(default_factory=list)
+    newest: dict[tuple[str, str, int], "_Event"] = field(default_factory=dict)
+    """The last event of progress that is not written yet, by log, signal and action."""
+    newest_at: float | None = None
     changed_at: float | None = None
     """When something new was read last; monotonic seconds."""
     finished: str | None = None
@@ -95,6 +99,8 @@ class Signalling:
             return ()
         while self._advance(found):
             pass
+        found.newest_at = None
+        self._keep_newest(found)
         return mode_reports.of_signals(found.proven)
 
     def _advance(self, one: _Attempt) -> int:
@@ -113,6 +119,7 @@ class Signalling:
             return 0
         if got:
             one.changed_at = self._means.clock.mono()
+        self._keep_newest(one)
         return got
 
     def changed_at(self, handle: str) -> float | None:
@@ -155,11 +162,32 @@ class Signalling:
         if found.signal.state is not None and len(one.proven) < _KEPT_MATCHES:
             one.proven.append(found)
         for index, action in enumerate(found.signal.actions):
-            self._act(_Event(one, name, at, found), index, action)
+            event = _Event(one, name, at, found)
+            if found.signal.metadata.get("kind") == "progress" and action.class_name != "ExecutionAction":
+                one.newest[name, found.signal.name, index] = event
+            else:
+                self._act(event, index, action)
 
-    def _act(self, event: "_Event", index: int, action: log_signals.RecordedAction) -> None:
+    def _keep_newest(self, one: _Attempt) -> None:
+        """Of progress only the newest is kept, in place: a run of weeks has millions of steps."""
+        now = self._means.clock.mono()
+        if not one.newest or (one.newest_at is not None and now - one.newest_at < _NEWEST_EVERY_S):
+            return
+        one.newest_at = now
+        for (log, name, index), event in one.newest.items():
+            action = event.found.signal.actions[index]
+            file = (
+                f"{one.n:04d}_{zlib.crc32(log.encode()):08x}_newest_{name}_{index}_{action.class_name}.json"
+            )
+            try:
+                kept.replace(os.path.join(self._means.folder, file), self._body(event, action))
+            except OSError as error:
+                self._said.append(observations.Note("action", f"no record: {error}"))
+        one.newest.clear()
+
+    def _body(self, event: "_Event", action: log_signals.RecordedAction) -> dict[str, Any]:
+        """What is kept of an event and its action."""
         one, found, log, signal = event.attempt, event.found, event.log, event.found.signal
-        place = f"{one.n:04d}_{zlib.crc32(log.encode()):08x}_{event.at:012d}"
         fields = {
             **{key: str(value) for key, value in signal.metadata.items()},
             **found.fields,
@@ -171,7 +199,7 @@ class Signalling:
             "state_key": signal.state.key if signal.state else "",
             "line": found.text,
         }
-        body: dict[str, Any] = {
+        return {
             "job_id": one.job,
             "attempt": one.n,
             "event": signal.name,
@@ -181,6 +209,11 @@ class Signalling:
             "metadata": {**dict(signal.metadata), **found.fields, "source_path": log, "line": found.text},
             "created_at": self._means.clock.wall(),
         }
+
+    def _act(self, event: "_Event", index: int, action: log_signals.RecordedAction) -> None:
+        one, signal = event.attempt, event.found.signal
+        place = f"{one.n:04d}_{zlib.crc32(event.log.encode()):08x}_{event.at:012d}"
+        body = self._body(event, action)
         path = os.path.join(self._means.folder, f"{place}_{signal.name}_{index}_{action.class_name}.json")
         if self._record(path, body) and action.class_name == "ExecutionAction":
             self._execute(path, body)
