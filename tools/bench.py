@@ -1,6 +1,6 @@
 """Measures what watching costs and how fast a death is answered; prints a table and leaves bench.json.
 
-usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,steps,far]
+usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,steps,far,slurm]
 A missed limit is marked in the table and fails nothing: a shared box has its days. CPU time is the steadier figure.
 """
 
@@ -377,6 +377,76 @@ def far_boxes(rounds: int) -> dict:
 # -- all of it ---------------------------------------------------------------------------------------------------
 
 
+# -- slurm -------------------------------------------------------------------------------------------------------
+
+LOOKING = """
+import json, os, resource, sys, time
+from runward.backends.slurm import backend, commands
+from runward.core import job
+from runward.runners import local
+from runward.scan import tailer
+count, looks, every = int(sys.argv[1]), int(sys.argv[2]), 60.0
+now = [0.0]
+settings = backend.Settings(every_s=0.9 * every, patience_s=120.0)
+means = backend.Means(commands.Commands(local.Local(), os.environ), tailer.FileLog, settings, lambda: now[0])
+slurm = backend.Slurm(means)
+handles = [f"{n}@0" for n in range(1, count + 1)]
+def look():
+    now[0] += every
+    slurm.poll(handles[:1])
+    if slurm.looker.thread is not None: slurm.looker.thread.join()
+    for handle in handles:  # as each run asks for its own job
+        found = slurm.poll([handle])[handle]
+        assert isinstance(found, job.JobStatus) and found.word == "RUNNING", found
+slurm.looker.watch([str(n) for n in range(1, count + 1)])
+look()
+before, asked = resource.getrusage(resource.RUSAGE_SELF), slurm.queries
+for _ in range(looks): look()
+used = resource.getrusage(resource.RUSAGE_SELF)
+cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+print(json.dumps({"cpu_percent": 100 * cpu / looks / every, "rss_mb": used.ru_maxrss / 1024,
+                  "queries_a_look": (slurm.queries - asked) / looks, "cpu_s_a_look": cpu / looks}))
+"""
+
+
+def slurm(count: int) -> dict:
+    """What one look at `count` jobs costs the backend, with a squeue that prints them; squeue itself not counted."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from runward.backends.slurm import records
+
+    place = Place()
+    known = {
+        "State": "RUNNING",
+        "RestartCnt": "0",
+        "exit_code": "0",
+        "NodeList": "n1",
+        "WorkDir": "/home/ann/runs",
+    }
+    known |= {
+        "UserID": str(os.getuid()),
+        "Name": "train",
+        "StartTime": "2026-01-01T00:00:00",
+        "TimeLimit": "1-00:00:00",
+    }
+    known |= {"STDOUT": "/home/ann/runs/log-%j.txt", "STDERR": "/home/ann/runs/log-%j.txt"}
+    lines = []
+    for n in range(1, count + 1):
+        row = {**known, "JobArrayID": str(n), "JobID": str(n), "Comment": f"run-{n}-1-0a1b2c3d"}
+        lines.append(
+            "".join(f"{row.get(field, '(null)')}{records.SEPARATOR}" for field in records.SQUEUE_FIELDS)
+        )
+    (place.work / "rows").write_text("\n".join(lines) + "\n")
+    fake = place.work / "squeue"
+    fake.write_text(f"#!/bin/sh\nexec cat {place.work}/rows\n")
+    fake.chmod(0o755)
+    env = {**place.env, "PATH": f"{place.work}:{place.env['PATH']}"}
+    done = subprocess.run(
+        [PYTHON, "-c", LOOKING, str(count), "5"], env=env, stdout=subprocess.PIPE, text=True, check=True
+    )
+    place.close()
+    return json.loads(done.stdout)
+
+
 def rows(found: dict) -> list[tuple[str, float, float, str]]:
     """(what, figure, limit, unit)."""
     table = []
@@ -400,6 +470,10 @@ def rows(found: dict) -> list[tuple[str, float, float, str]]:
         table.append(
             ("an hour of log: memory gained", one["last"]["rss_mb"] - one["first"]["rss_mb"], 2, "MB")
         )
+    if one := found.get("slurm"):
+        table.append(("10,000 Slurm jobs, a look a minute: CPU", one["cpu_percent"], 5, "%"))
+        table.append(("10,000 Slurm jobs: memory", one["rss_mb"], 250, "MB"))
+        table.append(("10,000 Slurm jobs: queries a look", one["queries_a_look"], 1, ""))
     if one := found.get("steps"):
         table.append(("step time, upper end of 95 %", one["watched"]["upper"], 1.01, "x"))
         table.append(("   the same with nothing switched", one["control"]["upper"], 1.006, "x"))
@@ -414,7 +488,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What watching costs, and how fast a death is answered.")
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--json", default="bench.json")
-    parser.add_argument("--only", default="start,death,idle,flat,steps,far")
+    parser.add_argument("--only", default="start,death,idle,flat,steps,far,slurm")
     args = parser.parse_args()
     share = args.seconds / 180.0
     benches = {
@@ -424,6 +498,7 @@ def main() -> int:
         "flat": lambda: flat(3_600_000 if share >= 1 else 360_000),
         "far": lambda: far_boxes(max(3, int(10 * share))),
         "steps": lambda: step_time(max(10, min(160, int(30 * share)))),
+        "slurm": lambda: slurm(10_000),
     }
     found: dict = {"schema_version": 1, "load_before": os.getloadavg()}
     for name in args.only.split(","):

@@ -157,8 +157,9 @@ class Marks:
                 self._mark(state, event)
 
     def _mark(self, state: run.RunState, event: events.AttemptEnded | events.VerdictRevised) -> None:
-        last = state.last
-        verdict = run.verdict_of(last) if last is not None else None
+        # by its number: the next attempt may be planned in the same step
+        ended = next((one for one in state.attempts if one.n == event.attempt), None)
+        verdict = run.verdict_of(ended) if ended is not None else None
         if verdict is None or verdict.cause not in _MARKED:
             return
         node = verdict.node or self._here

@@ -61,7 +61,7 @@ def diagnosable(job_id: str) -> diagnose.Sources:
             running=not state.final,
             state=record.word if state.final and record.word not in ("FAILED", "COMPLETED") else "",
             witnesses=statuses.witnesses(record) if state.final else (),
-            node=record.nodes or None,
+            node=statuses.single(record.nodes),
         ),
     )
 

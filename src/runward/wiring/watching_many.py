@@ -25,13 +25,24 @@ def watch(names: Sequence[str], *, detach: bool, keep: bool) -> int:
     if detach:
         store.close()
         return _detach(names, keep=keep)
-    finder = _Finder(store, wanted)
+    _loop(_Finder(store, wanted), keep=keep)
+    return 0
+
+
+def here(*, keep: bool, meanwhile: Callable[[], None]) -> bool:
+    """Watch all runs in this process, and do `meanwhile` now and then; whether it was told to leave."""
+    store = sqlite.SqliteStore(places.state_dir())
+    preparing.say_rebuilt(store)
+    return _loop(_Finder(store, None, meanwhile), keep=keep)
+
+
+def _loop(finder: "_Finder", *, keep: bool) -> bool:
     manager = supervisor.Supervisor()
     with waking.Alarm() as alarm:
         first = finder.take()
         if not first and not keep:
             saying.say("no run without a watcher")
-            return 0
+            return False
         loop = looping.Loop(list(first), alarm, _ignore, more=finder.more, keep=keep)
         finder.watched = lambda: {one.driver.row.id for one in loop.watches}
         loop.on_signal = _Leaving(loop)
@@ -39,7 +50,7 @@ def watch(names: Sequence[str], *, detach: bool, keep: bool) -> int:
         manager.ready(f"watching {len(first)} runs")
         loop.run()
         manager.stopping()
-    return 0
+    return loop.leaving
 
 
 def _ignore(signum: int) -> None:
@@ -63,8 +74,14 @@ class _Leaving:
 class _Finder:
     """Runs that nobody watches."""
 
-    def __init__(self, store: sqlite.SqliteStore, wanted: Sequence[ports.RunRow] | None) -> None:
+    def __init__(
+        self,
+        store: sqlite.SqliteStore,
+        wanted: Sequence[ports.RunRow] | None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         self._store = store
+        self._meanwhile = meanwhile
         self._wanted = wanted
         self._parts = assembly.shared(store)
         self._looked_at = 0.0
@@ -73,6 +90,7 @@ class _Finder:
 
     def more(self) -> Sequence[watching.RunWatch]:
         """What came since; named runs are taken once only."""
+        self._meanwhile()
         if self._wanted is not None or time.monotonic() - self._looked_at < _LOOK_EVERY_S:
             return ()
         return self.take()

@@ -240,6 +240,11 @@ class Cluster:
         rows = [line.split() for line in self.run("squeue", "-h", "-o", "%A %j").splitlines()]
         return [job for job, name in rows if name != "slow"]
 
+    def down(self) -> list[str]:
+        """Nodes that take no jobs now."""
+        shown = self.run("sinfo", "-h", "-N", "-p", "main", "-t", "down,fail,no_respond,drain", "-o", "%N")
+        return shown.split()
+
     def node_states(self) -> list[str]:
         """The state of every node."""
         out = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%t", check=False)

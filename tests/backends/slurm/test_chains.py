@@ -106,6 +106,22 @@ def test_the_next_job_of_a_users_own_chain_is_the_next_attempt(
     assert len(here.asked("sbatch")) == (follows is None)
 
 
+def test_a_chain_that_was_quicker_than_the_watcher_is_an_attempt_all_the_same(here: Cluster) -> None:
+    view = one_run.OneRun(here.slurm, one_run.Of("demo", first="7"))
+    here.rows = [
+        mine("7", "RUNNING"),
+        mine("8", "PENDING", Dependency="afterany:7(unfulfilled)", Reason="Dependency"),
+    ]
+    here.look()
+    here.look()
+    here.rows = [mine("7", "FAILED"), mine("8", "COMPLETED")]
+    here.look()
+    view.poll(["7@0"])
+    assert view.follows() == "8"
+    assert view.submit(job.JobSpec(("job.sh",), "/"), "demo-2-def") == "8@0"
+    assert here.asked("sbatch") == []
+
+
 def test_an_element_of_an_array_has_those_who_wait_for_it_or_for_all() -> None:
     waiting = [
         records.Record("20", "PENDING", dependency="afterany:12_3(unfulfilled)"),

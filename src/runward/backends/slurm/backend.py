@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runward import ports
 from runward.backends.slurm import aged, appended, chains, commands, looking, paths, records, statuses, words
@@ -169,7 +169,18 @@ class Slurm:
         state = words.state_of(record.word)
         if state is job.JobState.NODE_FAILED and not self._quiet(memory, record):
             state = job.JobState.ENDING
-        return statuses.plain(record, state)
+        status = statuses.plain(record, state)
+        if state is job.JobState.NODE_FAILED and status.node is None:
+            return replace(status, node=self._failed(record))
+        return status
+
+    def _failed(self, record: records.Record) -> str | None:
+        """Which of several nodes failed, where the cluster says so of one."""
+        try:
+            down = self._means.asking.down(record.nodes)
+        except ports.ContactLost:
+            return None
+        return down[0] if len(down) == 1 else None
 
     def _quiet(self, memory: _Memory, record: records.Record) -> bool:
         """Whether nothing was written for long enough: a node that was lost may still be working."""

@@ -50,6 +50,7 @@ class Names:
     scontrol: str = "scontrol"
     sbatch: str = "sbatch"
     scancel: str = "scancel"
+    sinfo: str = "sinfo"
 
 
 class Refused(ports.ContactLost):
@@ -99,6 +100,11 @@ class Commands:
     def show(self, job_id: str) -> dict[str, records.Record]:
         """What the controller has of one job. Raises ContactLost."""
         return records.parse_scontrol(self._ask([self._names.scontrol, "show", "job", "-o", job_id]))
+
+    def down(self, nodes: str) -> list[str]:
+        """Those of `nodes` (`n[1-8]`) that are down or failed. Raises ContactLost."""
+        argv = [self._names.sinfo, "-h", "-N", "-n", nodes, "-t", "down,fail,no_respond", "-o", "%N"]
+        return sorted(set(self._ask(argv).split()))
 
     def fields(self, job_id: str) -> dict[str, str]:
         """The controller's words about one job. Raises ContactLost."""

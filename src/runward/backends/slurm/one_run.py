@@ -75,8 +75,8 @@ class OneRun:
     def submit(self, spec: job.JobSpec, token: str) -> str:
         """See `ports.Backend.submit`: a job of this run that is queued by now is the next attempt."""
         ours = self._cluster.belonging(self._mine)
-        going = [one for one in ours if not words.state_of(one.word).final]
-        if going:
+        going = [one for one in ours if not words.state_of(one.word).final or one.job_id in self._next]
+        if going:  # the next job of a chain may be over by now: it was an attempt all the same
             return backend.handle_of(going[0])
         if self._of.requeues and ours:
             with contextlib.suppress(commands.Refused):  # then a new job goes on

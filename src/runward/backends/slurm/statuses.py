@@ -29,7 +29,7 @@ def plain(record: records.Record, state: job.JobState) -> job.JobStatus:
         state,
         record.word,
         words.exit_of(record.word, record.exit) if final else None,
-        node=record.nodes or None,
+        node=single(record.nodes),
         reason=record.reason,
         started_at=record.started_at,
         ended_at=record.ended_at if final else None,
@@ -37,6 +37,15 @@ def plain(record: records.Record, state: job.JobState) -> job.JobStatus:
         proof=f"{record.told_by} says {record.word}" if final else "",
         restarts=record.restarts or 0,
     )
+
+
+def single(nodes: str) -> str | None:
+    """The node of a job that has one; of several, none can be named for all.
+
+    >>> single("n1"), single("n[1-2]"), single("n1,m2"), single("")
+    ('n1', None, None, None)
+    """
+    return nodes if nodes and not set(",[") & set(nodes) else None
 
 
 def witnesses(record: records.Record) -> tuple[job.Witness, ...]:
