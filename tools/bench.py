@@ -1,6 +1,6 @@
 """Measures what watching costs and how fast a death is answered; prints a table and leaves bench.json.
 
-usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,steps,far,slurm]
+usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,steps,far,slurm,ray]
 A missed limit is marked in the table and fails nothing: a shared box has its days. CPU time is the steadier figure.
 """
 
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import bench_ray
 
 ROOT = pathlib.Path(__file__).parents[1]
 PYTHON = sys.executable
@@ -474,6 +476,10 @@ def rows(found: dict) -> list[tuple[str, float, float, str]]:
         table.append(("10,000 Slurm jobs, a look a minute: CPU", one["cpu_percent"], 5, "%"))
         table.append(("10,000 Slurm jobs: memory", one["rss_mb"], 250, "MB"))
         table.append(("10,000 Slurm jobs: queries a look", one["queries_a_look"], 1, ""))
+    if one := found.get("ray"):
+        table.append((f"{one['jobs']} Ray jobs, one watcher: CPU", one["cpu_percent"], 10, "%"))
+        table.append((f"{one['jobs']} Ray jobs, one watcher: memory", one["rss_mb"], 300, "MB"))
+        table.append((f"{one['jobs']} Ray jobs: lists asked for", one["lists_per_s"], 0.6, "/s"))
     if one := found.get("steps"):
         table.append(("step time, upper end of 95 %", one["watched"]["upper"], 1.01, "x"))
         table.append(("   the same with nothing switched", one["control"]["upper"], 1.006, "x"))
@@ -488,7 +494,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What watching costs, and how fast a death is answered.")
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--json", default="bench.json")
-    parser.add_argument("--only", default="start,death,idle,flat,steps,far,slurm")
+    parser.add_argument("--only", default="start,death,idle,flat,steps,far,slurm,ray")
     args = parser.parse_args()
     share = args.seconds / 180.0
     benches = {
@@ -497,6 +503,7 @@ def main() -> int:
         "idle": lambda: {str(rate): price(rate, 20 * share) for rate in (1, 1000)},
         "flat": lambda: flat(3_600_000 if share >= 1 else 360_000),
         "far": lambda: far_boxes(max(3, int(10 * share))),
+        "ray": lambda: bench_ray.measure(500 if share >= 1 else 200, 20 * share),
         "steps": lambda: step_time(max(10, min(160, int(30 * share)))),
         "slurm": lambda: slurm(10_000),
     }

@@ -53,7 +53,7 @@ class Api:
             return self._state(parts[2:], query)
         found = self.jobs.get(parts[2]) if len(parts) > 2 else None
         if found is None:
-            return 404, "no such job"
+            return 404, f"Job {parts[2] if len(parts) > 2 else '?'} does not exist"
         if parts[-1] == "logs":
             return 200, {"logs": self.logs.get(parts[2], "")}
         return 200, found

@@ -411,7 +411,7 @@ def test_both_layouts_of_checkpoints_are_seen(api, cluster, saved):
     assert monitor.find_latest_checkpoint(str(saved), "head") == f"{saved}/global_step_250"
 
 
-@pytest.mark.parametrize("answer", [(200, "<html>log in</html>"), (429, "slow down"), (502, "bad")])
+@pytest.mark.parametrize("answer", [(200, "<html>log in</html>"), (429, "slow"), (404, "not found")])
 def test_what_a_proxy_answers_for_ray_is_unknown_and_nothing_is_begun_again(api, saved, answer):
     api.job("j", "FAILED")
     api.proxy = answer

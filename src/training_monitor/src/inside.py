@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runward import ports
+from runward.backends.ray import states
 from runward.core import checkpoints
 from runward.runners import pod as pods
 from runward.wiring import pod_looks
@@ -103,7 +104,7 @@ class Head:
     def details(self, job_id: str) -> Mapping[str, Any] | None:
         """What Ray knows of a job; None when it knows none of that id. Raises Unreachable."""
         answer = self.ask("GET", f"/api/jobs/{_path(job_id)}")
-        if answer.status == 404:
+        if states.denies(answer.status, answer.text):
             return None
         if not isinstance(answer.body, dict):
             raise Unreachable(f"{self.pod}: Ray's API: {answer.text[:300]}")

@@ -58,7 +58,7 @@ class Ray:
         try:
             found = self.dashboard.json(client.Request("GET", f"/api/jobs/{job_id}"))
         except client.Refused as refused:
-            if refused.status == 404:
+            if states.denies(refused.status, refused.message):
                 return None
             raise ports.ContactLost(f"{self.dashboard.url}: {refused}") from refused
         if not isinstance(found, dict):
@@ -77,12 +77,13 @@ class Ray:
     def _found(self, jobs: Sequence[str]) -> Mapping[str, Mapping[str, Any] | None]:
         """What Ray knows of these: by one question each while they are few, else from the newest list of all."""
         now = time.monotonic()
-        self._wanted |= dict.fromkeys(jobs, now)
-        recent = now - max(self.settings.every_s, 1.0) * 3
-        self._wanted = {one: at for one, at in self._wanted.items() if at >= recent}
+        for one in jobs:
+            self._wanted[one] = now
         if len(self._wanted) < _MANY:
             return {one: self.details(one) for one in jobs}
         if self._listed is None or now - self._listed[0] >= self.settings.every_s:
+            recent = now - max(self.settings.every_s, 1.0) * 3
+            self._wanted = {one: at for one, at in self._wanted.items() if at >= recent}
             self._listed = (now, self._all())
         return self._listed[1]
 
@@ -209,7 +210,9 @@ class Ray:
         del plan
         self._listed = None
         try:
-            self.dashboard.json(client.Request("POST", f"/api/jobs/{job_id}/stop"))
+            answer = self.dashboard.json(client.Request("POST", f"/api/jobs/{job_id}/stop"))
+            if not isinstance(answer, dict):
+                raise ports.ContactLost(f"{self.dashboard.url}: stop: no word of Ray in the answer")
         except client.Refused as refused:
             seen = self.details(job_id)
             if seen is not None and str(seen.get("status")) not in {"SUCCEEDED", "FAILED", "STOPPED"}:
@@ -239,7 +242,7 @@ class Ray:
         try:
             found = self.dashboard.json(client.Request("GET", f"/api/jobs/{job_id}/logs", deadline_s=60.0))
         except client.Refused as refused:
-            if refused.status == 404:
+            if states.denies(refused.status, refused.message):
                 raise errors.NotFound(errors.Problem(refused.message, f"ray:{job_id}")) from refused
             raise ports.ContactLost(f"{self.dashboard.url}: {refused}") from refused
         text = found.get("logs") if isinstance(found, dict) else None

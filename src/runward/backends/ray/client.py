@@ -80,6 +80,9 @@ class Dashboard:
             connection.request(request.method, base + _target(request), body, headers)
             response = connection.getresponse()
             data = _bounded(response, time.monotonic() + request.deadline_s, cut)
+        if 300 <= response.status < 400:
+            where = response.getheader("Location") or "elsewhere"
+            raise ports.ContactLost(f"{self.url}: HTTP {response.status}, sent on to {where[:200]}")
         if response.status >= 400:
             self._refuse(response.status, data)
         return data

@@ -50,6 +50,11 @@ def status(
     )
 
 
+def denies(status: int, words: str) -> bool:
+    """Whether an answer is Ray's own word that it knows no such job: a proxy's 404 says nothing about a job."""
+    return status == 404 and "does not exist" in words
+
+
 def head_since(nodes: Sequence[Mapping[str, Any]]) -> float | None:
     """When the head of a cluster was started, seconds since the epoch by its own clock; None where that is not told,
     or where a node that lives is older: then it is not sure that this is another cluster.

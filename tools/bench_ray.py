@@ -1,0 +1,158 @@
+"""Many Ray jobs at one dashboard under one watcher: processor, memory, and how often the dashboard is asked.
+
+The dashboard is a served emulation (real HTTP and WebSockets) in a process of its own; every job prints a step line
+now and then. usage: bench_ray.py [--jobs 500] [--seconds 30]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).parents[1]
+PYTHON = sys.executable
+
+
+def serve(jobs: int) -> None:
+    """The dashboard; prints its address, and answers /counts with what it was asked."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from fakes import ray_api
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * jobs + 256)), hard))
+    api = ray_api.Api()
+    for number in range(jobs):
+        name = f"job-{number}"
+        api.job(name, start_time=int(time.time() * 1000), driver_exit_code=None)
+        api.logs[name] = "step: 1 loss: 1.0\n"
+    real = api.get
+
+    def get(path: str, query: dict) -> tuple[int, object]:
+        if path == "/counts":
+            counts: dict[str, int] = {}
+            for line in api.asked:
+                kind = "list" if line.endswith("/api/jobs/") else "log" if "/logs" in line else "other"
+                counts[kind] = counts.get(kind, 0) + 1
+            api.asked.clear()
+            return 200, counts
+        return real(path, query)
+
+    api.get = get  # type: ignore[method-assign]
+    print(api.url, flush=True)
+    step = 1
+    while True:
+        time.sleep(10)
+        step += 1
+        for number in range(jobs):
+            api.logs[f"job-{number}"] += f"step: {step} loss: 1.0\n"
+
+
+def attach(url: str, jobs: int) -> None:
+    """The runs, as `runward attach --detach` writes them, without a watcher each."""
+    from runward.core import events, ids, options, settings
+    from runward.store import folders, sqlite
+    from runward.wiring import places
+
+    store = sqlite.SqliteStore(places.state_dir())
+    now = time.time()
+    for number in range(jobs):
+        name, target = f"r{number}", f"ray:job-{number}@{url}"
+        row = store.create(name, now)
+        asked = options.RunOptions(
+            name=name, argv=(), cwd="/", backend="ray", target=target, observe_only=True, settings=settings.Settings()
+        )
+        folders.write(places.run_dir(name), folders.OPTIONS, asked.to_json())
+        first = [
+            events.RunCreated(at=now, run=name, backend="ray", policy="default", target=target, checkpoints=None, observe_only=True),
+            events.AttemptPlanned(at=now, attempt=1, token=ids.token(name, 1, "bench")),
+            events.AttemptStarted(at=now, attempt=1, job=f"job-{number}", handle=f"given:job-{number}@{url}", adopted=True),
+        ]
+        store.append(row.id, first, 0)
+    store.close()
+
+
+def measure(jobs: int, seconds: float) -> dict:
+    """Percent of a core, MB, and questions a second of one watcher of `jobs` jobs."""
+    with tempfile.TemporaryDirectory(prefix="runward-bench-") as folder:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("RUNWARD_")}
+        env |= {"RUNWARD_STATE_DIR": folder, "PYTHONPATH": str(ROOT / "src")}
+        served = subprocess.Popen([PYTHON, __file__, "--serve", str(jobs)], stdout=subprocess.PIPE, text=True)
+        watcher = None
+        try:
+            url = served.stdout.readline().strip()
+            subprocess.run([PYTHON, __file__, "--attach", url, "--jobs", str(jobs)], env=env, check=True)
+            log = open(f"{folder}/watch.log", "ab")
+            watcher = subprocess.Popen([PYTHON, "-m", "runward", "watch", "--keep"], env=env, stdout=log, stderr=log)
+            log.close()
+            _settled(url, jobs)
+            return _figures(watcher.pid, url, jobs, seconds)
+        finally:
+            for one in (watcher, served):
+                if one is not None:
+                    one.kill()
+                    one.wait()
+
+
+def _settled(url: str, jobs: int) -> None:
+    """Until every job's log is followed, and ten seconds more."""
+    logs, deadline = 0, time.monotonic() + 240
+    while logs < jobs and time.monotonic() < deadline:
+        time.sleep(1)
+        logs += _counts(url).get("log", 0)
+    time.sleep(10)
+    _counts(url)
+
+
+def _counts(url: str) -> dict:
+    with urllib.request.urlopen(f"{url}/counts", timeout=60) as answer:
+        return json.load(answer)
+
+
+def _figures(pid: int, url: str, jobs: int, seconds: float) -> dict:
+    def spent() -> float:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def status(word: str) -> float:
+        text = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return float(next(line.split()[1] for line in text.splitlines() if line.startswith(word)))
+
+    before, began = spent(), time.monotonic()
+    time.sleep(seconds)
+    took = time.monotonic() - began
+    counts = _counts(url)
+    return {
+        "jobs": jobs,
+        "cpu_percent": 100 * (spent() - before) / took,
+        "rss_mb": status("VmRSS") / 1024,
+        "threads": status("Threads"),
+        "lists_per_s": counts.get("list", 0) / took,
+        "questions_per_s": sum(counts.values()) / took,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Many Ray jobs under one watcher.")
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--attach", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve is not None:
+        serve(args.serve)
+    elif args.attach:
+        sys.path.insert(0, str(ROOT / "src"))
+        attach(args.attach, args.jobs)
+    else:
+        print(json.dumps(measure(args.jobs, args.seconds), indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
