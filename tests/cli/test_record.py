@@ -168,3 +168,10 @@ def test_a_snapshot_of_another_time_or_machine_is_not_joined(tmp_path) -> None:
     assert box_records.then(now, "demo", here=False) is None
     path.unlink()
     assert box_records.then(now) is None
+
+
+def test_each_value_of_memory_stands_under_its_own_heading() -> None:
+    head, memory, _ = text_box.memory_table(snapshot())
+    assert head.split() == ["total", "used", "free", "available"]
+    for word, value in (("total", "1000.0 MiB"), ("used", "900.0 MiB"), ("available", "100.0 MiB")):
+        assert memory[head.index(word) :].startswith(value)

@@ -183,6 +183,7 @@ def test_every_code_has_words(code) -> None:
     verdict = judge({"exit_code": code}).verdict
     assert verdict.summary
     assert verdict.certainty != "proven" or code == 0
+    assert code == 0 or judge({"exit_code": code}).advice, "a person is told what to do next"
 
 
 @pytest.mark.parametrize(

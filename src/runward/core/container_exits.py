@@ -58,3 +58,19 @@ def meaning(code: int) -> Meaning:
     if 128 < code < 193:
         return Meaning(f"ended by signal {code - 128}", _C.ABORT, _A.RESTART, _USER)
     return Meaning("a code of the program's own: its log says more")
+
+
+def next_look(code: int | None, name: str, image: str) -> failures.Advice:
+    """Where the reason is to be looked for when only the code speaks."""
+    match code:
+        case 129 | 130 | 131 | 143:
+            who = "a scheduler, systemd, a CI job that ended, or the program's own launcher"
+            return failures.Advice("Look who sent the signal", f"nobody asked the engine: maybe {who}")
+        case 124:
+            return failures.Advice("Look for timeout(1) or a watchdog around the command, and its limit")
+        case 126 | 127:
+            return failures.Advice(
+                f"docker run --rm -it --entrypoint sh {image}", "shows what is there and may be executed"
+            )
+        case _:
+            return failures.Advice(f"docker logs --tail 200 {name}", "the program's last words say more")

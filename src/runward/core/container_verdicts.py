@@ -196,7 +196,7 @@ def _engine_restart(facts: container_facts.Facts) -> failures.Diagnosis | None:
 def _asked(facts: container_facts.Facts) -> failures.Diagnosis | None:
     """Somebody asked the engine to end it."""
     kills = [event for event in facts.last("kill") if event.signum in {1, 2, 3, 9, 15}]
-    code = facts.container.exit_code
+    seen, code = facts.container, facts.container.exit_code
     if not kills or (facts.died_at is not None and kills[-1].at > facts.died_at + 1):
         return None
     signums = [event.signum for event in kills]
@@ -208,6 +208,9 @@ def _asked(facts: container_facts.Facts) -> failures.Diagnosis | None:
     verdict = _verdict(_C.CANCELLED, _A.HOLD, _Y.PROVEN, text, _S.USER)
     evidence = tuple(container_facts.event_evidence(event) for event in (*kills, *facts.last("stop")))
     other, advice = _second_finding(facts)
+    advice = advice or (
+        failures.Advice(f"docker start {seen.name}", "nothing is to be mended: it was asked"),
+    )
     if len(signums) > 1 and 9 in signums:
         why = "it did not end within the grace; PID 1 gets no default signal handlers"
         advice = (
@@ -284,7 +287,10 @@ def _by_log_or_code(facts: container_facts.Facts) -> failures.Diagnosis:
     text = f"{seen.name} ended with exit code {code}: {said.text}"
     verdict = _verdict(said.cause, said.action, certainty, text, said.scope)
     evidence = () if code == 0 else (container_facts.code_evidence(facts),)
-    return _diagnosis(facts, verdict, evidence, advice=_shm(facts, said.cause))
+    advice = _shm(facts, said.cause) or (
+        () if code == 0 else (container_exits.next_look(code, seen.name, seen.image),)
+    )
+    return _diagnosis(facts, verdict, evidence, advice=advice)
 
 
 # -- shared ----------------------------------------------------------------------------------------------

@@ -79,19 +79,20 @@ class Host:
             name, rest = fields
             key = (int(entry.name), rest[19])
             ticks[key] = int(rest[11]) + int(rest[12])
-            rows.append((ticks[key] - self._ticks.get(key, 0), key[0], name, int(rest[21]) * _PAGE))
+            span = seconds or self._age(int(rest[19]))
+            used = ticks[key] - self._ticks.get(key, 0)
+            share = round(100.0 * used / _TICKS / span, 1) if span > 0 else 0.0
+            rows.append((share, int(rest[21]) * _PAGE, key[0], name))
         self._ticks, self._at = ticks, now
         rows.sort(reverse=True)
         return tuple(
-            box.Process(
-                pid,
-                name,
-                round(100.0 * used / _TICKS / seconds, 1) if seconds else 0.0,
-                rss,
-                self._cmdline(pid),
-            )
-            for used, pid, name, rss in rows[:count]
+            box.Process(pid, name, share, rss, self._cmdline(pid)) for share, rss, pid, name in rows[:count]
         )
+
+    def _age(self, start_ticks: int) -> float:
+        """Seconds since a process was started; at least one, so that what just began does not lead."""
+        uptime = (self._lines("uptime") or ["0"])[0].split()[0]
+        return max(1.0, float(uptime) - start_ticks / _TICKS)
 
     def _cmdline(self, pid: int) -> str:
         try:

@@ -116,6 +116,15 @@ def test_a_restart_loop_is_a_loop(engine) -> None:
     engine.docker("rm", "-f", container)
 
 
+def test_a_health_check_that_fails_is_named_and_its_own_commands_are_not_events_of_a_life(engine) -> None:
+    checked = ("--health-cmd", "false", "--health-interval", "1s", "--health-retries", "1")
+    container = engine.run(*checked, command=("sleep", "1000"), wait=False)
+    until(lambda: "health unhealthy" in diagnose(container)["verdict"]["summary"])
+    words = [item["event"] for item in diagnose(container)["events"]]
+    assert "health_status: unhealthy" in words
+    assert not [word for word in words if word.startswith("exec")]
+
+
 def test_a_clean_end_and_a_running_container(engine) -> None:
     assert verdict(engine.run(command=("true",)))[0] == "none"
     running = diagnose(engine.run(command=("sleep", "1000"), wait=False))

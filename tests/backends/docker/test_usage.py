@@ -66,3 +66,15 @@ def test_a_shared_network_and_a_missing_limit_are_unknown_and_no_network_is_zero
     assert (look(shared).net_in, look(shared).net_out) == (None, None)
     assert look(shared).memory_limit is None
     assert look("0" * 64) == values.Counted()
+
+
+def test_a_kill_for_memory_is_on_the_page_with_the_kernels_words(engine, monkeypatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", engine.address)
+    engine.run("--memory", "30m", "--memory-swap", "30m", command=("sh", "-c", "exec tail /dev/zero"))
+    pages = box_page.Pages()
+    try:
+        page = pages.one()
+    finally:
+        pages.close()
+    assert page.oom[0].endswith("since boot")
+    assert any("Killed process" in line and "(tail)" in line for line in page.oom[1:])
