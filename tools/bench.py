@@ -1,6 +1,6 @@
 """Measures what watching costs and how fast a death is answered; prints a table and leaves bench.json.
 
-usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,steps,far,slurm,ray]
+usage: bench.py [--seconds 180] [--json bench.json] [--only start,death,idle,flat,growing,steps,far,slurm,ray]
 A missed limit is marked in the table and fails nothing: a shared box has its days. CPU time is the steadier figure.
 """
 
@@ -286,6 +286,80 @@ class _File:
         return [ports.Chunk(self._at - len(data), data)] if data else []
 
 
+# -- a log that grows by a line ----------------------------------------------------------------------------------
+
+
+class _Still:
+    """A clock that nobody reads."""
+
+    def wall(self) -> float:
+        return 0.0
+
+    def mono(self) -> float:
+        return 0.0
+
+
+def growing(polls: int, megabytes: int = 60) -> dict:
+    """CPU time of a poll of a long log that has grown by one line: signals of a monitoring preset, and reading it anew.
+
+    Reading anew is what monitors do that keep the text they saw and look for what is behind it.
+    """
+    from runward.app import signalling
+    from runward.config import autoexp_files
+    from runward.core import log_signals
+    from runward.runners import local
+    from runward.scan import tailer
+
+    line = (
+        " [2026-01-01 00:00:{:02d}] iteration {:8d}/ 1000000 | consumed samples: {:12d} | elapsed time per iteration "
+        "(ms): 1003.1 | learning rate: 1.0E-04 | global batch size: 256 | lm loss: 2.5E+00 | grad norm: 0.2 | "
+        "number of skipped iterations: 0 | number of nan iterations: 0 |\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="runward-bench-") as folder:
+        log = pathlib.Path(folder) / "train.log"
+        with log.open("w") as file:
+            i = 0
+            while file.tell() < megabytes << 20:
+                file.writelines(line.format(n % 60, n, n * 256) for n in range(i, i + 1000))
+                i += 1000
+        monitor = autoexp_files.monitoring("megatron_production")
+        matcher = log_signals.Matcher(monitor.signals)
+        streams = [tailer.FileLog(str(log), look_s=0.0)]
+        means = signalling.Means(monitor, lambda _: streams, local.Local(), _Still(), folder, folder)
+        ours = signalling.Signalling(means)
+        ours._take_up("1@0", 1)
+
+        def look() -> None:
+            while ours._advance(ours._attempt):
+                pass
+
+        seen = log.read_text("utf-8", "ignore")
+
+        def anew() -> None:
+            nonlocal seen
+            text = log.read_text("utf-8", "ignore")
+            new = text[len(seen) :] if text.startswith(seen) else text
+            seen = text
+            for one in new.splitlines():
+                list(matcher.line(one))
+
+        found = {"megabytes": megabytes, "polls": polls}
+        for name, poll in (("ours", look), ("anew", anew)):
+            began = time.thread_time()
+            poll()
+            first = time.thread_time() - began
+            took = []
+            for n in range(polls):
+                with log.open("a") as file:
+                    file.write(line.format(n % 60, i + n, 0))
+                began = time.thread_time()
+                poll()
+                took.append((time.thread_time() - began) * 1e3)
+            found[name] = {"first_s": first, "poll_ms": statistics.median(took)}
+        found["ratio"] = found["anew"]["poll_ms"] / found["ours"]["poll_ms"]
+    return found
+
+
 # -- step time ---------------------------------------------------------------------------------------------------
 
 
@@ -480,6 +554,10 @@ def rows(found: dict) -> list[tuple[str, float, float, str]]:
         table.append((f"{one['jobs']} Ray jobs, one watcher: CPU", one["cpu_percent"], 10, "%"))
         table.append((f"{one['jobs']} Ray jobs, one watcher: memory", one["rss_mb"], 300, "MB"))
         table.append((f"{one['jobs']} Ray jobs: lists asked for", one["lists_per_s"], 0.6, "/s"))
+    if one := found.get("growing"):
+        what = f"a log of {one['megabytes']} MB that grew by a line"
+        table.append((f"{what}: CPU a poll", one["ours"]["poll_ms"], 1, "ms"))
+        table.append((f"{what}: share of reading it anew", 1 / one["ratio"], 0.05, "x"))
     if one := found.get("steps"):
         table.append(("step time, upper end of 95 %", one["watched"]["upper"], 1.01, "x"))
         table.append(("   the same with nothing switched", one["control"]["upper"], 1.006, "x"))
@@ -494,7 +572,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What watching costs, and how fast a death is answered.")
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--json", default="bench.json")
-    parser.add_argument("--only", default="start,death,idle,flat,steps,far,slurm,ray")
+    parser.add_argument("--only", default="start,death,idle,flat,growing,steps,far,slurm,ray")
     args = parser.parse_args()
     share = args.seconds / 180.0
     benches = {
@@ -504,6 +582,7 @@ def main() -> int:
         "flat": lambda: flat(3_600_000 if share >= 1 else 360_000),
         "far": lambda: far_boxes(max(3, int(10 * share))),
         "ray": lambda: bench_ray.measure(500 if share >= 1 else 200, 20 * share),
+        "growing": lambda: growing(max(5, int(20 * share))),
         "steps": lambda: step_time(max(10, min(160, int(30 * share)))),
         "slurm": lambda: slurm(10_000),
     }
