@@ -89,7 +89,7 @@ def test_silence_is_a_stall_that_the_policy_by_mode_restarts(box: Box, cluster):
 def test_what_was_only_watched_is_scored_by_the_job_that_came_after_it(box: Box, cluster):
     script(
         box,
-        "for i in 1 2 3; do echo step $i/9 loss 0.5; done\n"
+        "echo 'NCCL ERROR timeout'; for i in 1 2 3; do echo step $i/9 loss 0.5; done\n"
         "[ -e tried ] && { for i in 4 5 6; do echo step $i/9 loss 0.5; done; }\n"
         "touch tried; sleep 2; kill -9 $$\n",
     )
@@ -104,10 +104,12 @@ def test_what_was_only_watched_is_scored_by_the_job_that_came_after_it(box: Box,
             check=True,
         )
         number = done.stdout.split()[-1]
-        box.cli("attach", f"slurm:{number}", "--name", name, "--detach", env=cluster)
+        policy = ("--policy", "seed:megatron_transient", "--monitoring", "megatron_production")
+        box.cli("attach", f"slurm:{number}", "--name", name, "--detach", *policy, env=cluster)
         box.wait_state("failed", "held", "cancelled", name=name)
     (entry,) = box.status("before")["ledger"]["entries"]
     assert (entry["would"], entry["acted"]) == ("restart", False)
+    assert "signal=nccl_error" in entry["reason"]
     assert (entry["next"], entry["score"]) == ("after attempt 1", "right")
     assert "came to step 6, beyond 3" in box.cli("status", "before").stdout
     assert box.status("after")["ledger"]["open"] == 1

@@ -18,6 +18,9 @@ from runward.cli.amounts import DURATION
 @click.option(
     "--act", is_flag=True, help="Hand it over: stalls end it and the policy restarts it; else only watch."
 )
+@click.option(
+    "--monitoring", metavar="NAME|FILE", help="Signals to record and act on, e.g. megatron_production."
+)
 @click.option("--resume-arg", metavar="TEMPLATE", help="With --act: added to the command on a restart.")
 @click.option(
     "--restart-by",

@@ -9,7 +9,17 @@ from typing import Any
 from runward.config import policy_files, setting_files
 from runward.core import errors, events, ids, options
 from runward.store import folders, sqlite
-from runward.wiring import attached, detaching, launching, places, preparing, processes, restart_ways, saying
+from runward.wiring import (
+    attached,
+    detaching,
+    launching,
+    monitoring,
+    places,
+    preparing,
+    processes,
+    restart_ways,
+    saying,
+)
 from runward.wiring import watching as assembly
 
 _SCHEMES = ("local", "file", "docker", "slurm", "ray", "k8s", "ssh", "pod")
@@ -100,6 +110,7 @@ def _options(
         resume_by=resume_by,
         restart_by=given["restart_by"],
         progress_regex=given["progress_regex"],
+        monitoring=monitoring.chosen(os.getcwd(), given["monitoring"]),
         log=os.path.abspath(log) if log is not None else None,
         until_idle_s=given["until_idle"],
         settings=settings,

@@ -13,6 +13,18 @@ from runward.wiring import places
 from runward.wiring.place import Place
 
 
+def chosen(cwd: str, name: str | None) -> str | None:
+    """A preset's name, or the path of a file; checked now. Raises UsageError with all its mistakes."""
+    if name is None:
+        return None
+    from runward.config import autoexp_files
+
+    path = os.path.join(cwd, name)
+    chosen = path if os.path.isfile(path) else name
+    autoexp_files.monitoring(chosen)
+    return chosen
+
+
 @dataclass
 class Watched:
     """The observers of one run's configuration; none without one."""

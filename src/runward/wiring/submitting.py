@@ -11,7 +11,7 @@ from runward import ports
 from runward.config import policy_files, setting_files
 from runward.core import checkpoints, errors, events, options
 from runward.store import folders, sqlite
-from runward.wiring import clock, detaching, launching, places, preparing, processes, restart_ways
+from runward.wiring import clock, detaching, launching, monitoring, places, preparing, processes, restart_ways
 from runward.wiring import watching as assembly
 
 _ON = {
@@ -67,7 +67,7 @@ def _options(
         argv=command,
         cwd=cwd,
         backend=given["place"],
-        monitoring=_monitoring(cwd, given["monitoring"]),
+        monitoring=monitoring.chosen(cwd, given["monitoring"]),
         checkpoints=preparing.absolute(cwd, given["checkpoints"]),
         resume_arg=given["resume_arg"],
         resume_by=restart_ways.checked(given["place"], given),
@@ -78,18 +78,6 @@ def _options(
         end_on_nonfinite=given["end_on_nan"],
         settings=setting_files.load(setting_files.Sources(cwd, environ, preparing.chosen(given))),
     )
-
-
-def _monitoring(cwd: str, name: str | None) -> str | None:
-    """A preset's name, or the path of a file; checked now. Raises UsageError with all its mistakes."""
-    if name is None:
-        return None
-    from runward.config import autoexp_files
-
-    path = os.path.join(cwd, name)
-    chosen = path if os.path.isfile(path) else name
-    autoexp_files.monitoring(chosen)
-    return chosen
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:
