@@ -56,3 +56,26 @@ def test_bytes_of_block_devices_are_read_in_both_versions_and_are_unknown_withou
         assert (seen.disk_read, seen.disk_written, seen.memory_limit) == (105, 20, 1000)
     unknown = cgroups.Cgroups(str(bare), str(tmp_path)).counted(ID)
     assert (unknown.disk_read, unknown.disk_written, unknown.memory_limit) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "folder", [f"system.slice/docker-{ID}.scope", f"docker/{ID}", f"libpod_parent/libpod-{ID}"]
+)
+def test_cpu_and_memory_of_version_2_leave_out_the_cache_that_can_go(tmp_path, folder) -> None:
+    there = tmp_path / folder
+    there.mkdir(parents=True)
+    (there / "memory.current").write_text("1000\n")
+    (there / "memory.stat").write_text("anon 500\nfile 400\ninactive_file 300\n")
+    (there / "cpu.stat").write_text("usage_usec 7\nuser_usec 5\nsystem_usec 2\n")
+    assert cgroups.Cgroups(str(tmp_path), str(tmp_path)).use(ID) == (7000, 700)
+
+
+@pytest.mark.parametrize("cpu", ["cpuacct", "cpu,cpuacct"])
+def test_cpu_and_memory_of_version_1_leave_out_the_cache_that_can_go(tmp_path, cpu) -> None:
+    memory, spent = tmp_path / f"memory/docker/{ID}", tmp_path / f"{cpu}/docker/{ID}"
+    for there in (memory, spent):
+        there.mkdir(parents=True)
+    (memory / "memory.usage_in_bytes").write_text("1000\n")
+    (memory / "memory.stat").write_text("inactive_file 1\ntotal_inactive_file 300\n")
+    (spent / "cpuacct.usage").write_text("7000\n")
+    assert cgroups.Cgroups(str(tmp_path), str(tmp_path)).use(ID) == (7000, 700)
