@@ -301,7 +301,15 @@ def boundaries(found: list[Candidate], book: casebook.Casebook) -> dict[str | No
 def alive(found: list[Candidate], book: casebook.Casebook, ctx: context.Context) -> list[Candidate]:
     """Without candidates that the training went on after."""
     terminals = sorted(c.order for c in found if c.terminal)
-    return [c for c in found if c.live or not survived(c, book, ctx, terminals)]
+    return [c for c in found if not (_recovered(c, book) if c.live else survived(c, book, ctx, terminals))]
+
+
+def _recovered(candidate: Candidate, book: casebook.Casebook) -> bool:
+    """Whether the loss was finite in every later report: it was no more than one step, or a text."""
+    if candidate.cause is not _C.NUMERICAL_INSTABILITY:
+        return False
+    later = [s.loss for s in book.samples if s.order > candidate.order and s.loss is not None]
+    return len(later) >= _AGAIN and all(map(math.isfinite, later))
 
 
 def survived(
@@ -310,7 +318,7 @@ def survived(
     """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
     if candidate.entry is None:
         return False
-    if candidate.ends:
+    if candidate.ends or candidate.terminal:
         return _went_on(candidate, book, ctx)
     if not book.advances or (book.advances[-1].order < candidate.order and len(book.progress) < 2):
         return False
@@ -326,20 +334,23 @@ def survived(
     return len({one.step for one in later}) >= needed
 
 
-_AGAIN = 3
-"""New steps of a run that lives or ended well, after the scheduler's word that it ended: it was begun anew."""
+_AGAIN, _LONG_AFTER = 3, 10
+"""New steps after the word that it ended: of a run that lives or ended well, and of any other."""
 
 
 def _went_on(candidate: Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
-    """Whether a job that the scheduler ended is back in the same log: what it said then is of an older attempt."""
+    """Whether what a line says has ended went on in the same log: it was begun anew, or the line was no more than text.
+
+    No rank makes many steps without another that is dead.
+    """
     well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
     later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
-    return well and len(later) >= _AGAIN
+    if candidate.ends and not well:
+        return False
+    return len(later) >= (_AGAIN if well else _LONG_AFTER)
 
 
 def _same_life(one: casebook.Advance, candidate: Candidate, ctx: context.Context, end: float) -> bool:
-    if candidate.terminal:
-        return False
     if one.file != candidate.file:
         return candidate.at is not None and one.at is not None and one.at > candidate.at + 60
     other = None not in (one.rank, candidate.rank) and one.rank != candidate.rank
