@@ -3,6 +3,7 @@
 import pytest
 
 from corpus import generate
+from runward.config import rulesets
 from runward.wiring import bench_diagnose
 
 
@@ -112,3 +113,46 @@ _RAISED = "Traceback (most recent call last):\n  File 'a.py', line 1, in f\nValu
 def test_a_rank_that_only_others_name_is_named(log, rank):
     case = {"id": "named", "context": {"exit_code": 1}, "log": log}
     assert [guess["rank"] for guess in bench_diagnose.predictions([case], ".")] == [rank]
+
+
+_TEXTS = [
+    '{{"text": "{}", "label": 1}}',
+    "sample 12: {}",
+    "prompt[3] = '{}'",
+    "### User: why do I see `{}`?",
+    'decoded: "{}"',
+]
+_HEALTHY = "".join(f"step {step}/1000 | loss 2.{step}\n" for step in range(1, 20))
+
+
+@pytest.mark.parametrize("shape", _TEXTS)
+def test_what_a_data_set_says_in_a_log_accuses_nobody_although_no_step_came_after_it(shape):
+    engine_rules = [
+        rule
+        for rule in rulesets.full(user=False).rules
+        if str(rule.role) in ("root", "echo") and rule.weight >= 40
+    ]
+    cases = [
+        {
+            "id": rule.name,
+            "context": {"process": "running"},
+            "log": _HEALTHY + shape.format(line.strip()) + "\n",
+        }
+        for rule in engine_rules[_TEXTS.index(shape) :: 10]
+        for line in rule.match[:1]
+    ]
+    assert [guess["id"] for guess in bench_diagnose.predictions(cases, ".") if guess["cause"] != "none"] == []
+
+
+@pytest.mark.parametrize(
+    ("context", "steps_after", "cause"),
+    [
+        ({"process": "running"}, 5, "none"),
+        ({"exit_code": 1}, 12, "unknown"),
+        ({"exit_code": 139}, 2, "segfault"),
+    ],
+)
+def test_a_crash_after_which_many_steps_were_made_was_none_of_this_run(context, steps_after, cause):
+    later = "".join(f"step {step}/1000 | loss 2.{step}\n" for step in range(20, 20 + steps_after))
+    case = {"id": "x", "context": context, "log": f"{_HEALTHY}Segmentation fault (core dumped)\n{later}"}
+    assert [guess["cause"] for guess in bench_diagnose.predictions([case], ".")] == [cause]
