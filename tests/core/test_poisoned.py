@@ -2,7 +2,7 @@
 
 import pytest
 
-from runward.core import checkpoints
+from runward.core import checkpoints, losses
 from runward.core.checkpoints import Checkpoint, Listing, State
 
 ROWS = (
@@ -27,3 +27,10 @@ def test_only_complete_ones_of_this_attempt_from_that_step_on(since, written_fro
     judged = checkpoints.poisoned(Listing("c", ROWS), since, written_from)
     assert [one.path for one in judged.checkpoints if one.state is State.SUSPECT] == suspects
     assert [one.path for one in judged.checkpoints] == [one.path for one in ROWS]
+
+
+def test_those_written_in_a_time_without_a_finite_loss_stay_suspect_when_it_has_ended():
+    lost = losses.Losses(2.0, (), (losses.Span(150.0, 250.0, 15),))
+    judged = losses.judged(lost, Listing("c", ROWS))
+    assert [one.path for one in judged.checkpoints if one.state is State.SUSPECT] == ["c/step_20"]
+    assert losses.judged(losses.Losses(2.0), Listing("c", ROWS)) == Listing("c", ROWS)

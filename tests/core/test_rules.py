@@ -1,5 +1,6 @@
 """Every rule does what its own example lines say, and a wrong rule is refused with its name and the reason."""
 
+import os
 import re
 
 import pytest
@@ -80,3 +81,18 @@ def test_users_rules_are_added_and_a_broken_file_names_itself(tmp_path, monkeypa
 def test_required_literals(pattern, texts):
     need = literals.required(pattern)
     assert (need and need.alternatives) == texts
+
+
+def test_the_cache_holds_few_sets_and_a_foreign_one_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("RUNWARD_CACHE_DIR", str(tmp_path))
+    whole = rulesets.load(user=False)
+    folder = tmp_path / "rules"
+    (name,) = [path.name for path in folder.iterdir()]
+    for number in range(20):
+        (folder / f"rules-{number}.json").write_text("old")
+        os.utime(folder / f"rules-{number}.json", (number, number))
+    (folder / name).write_text('{"rules": [], "keys": [[1]], "problems": []}')
+    assert rulesets.load(user=False) == whole
+    assert name in os.listdir(folder)
+    assert len(os.listdir(folder)) <= 8
+    assert len(whole.keys) == len(literals.distinct(rule.need for rule in whole.rules))

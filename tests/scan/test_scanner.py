@@ -111,6 +111,8 @@ def test_the_parts_of_literals_give_back_each_literal_where_it_stands(words, tex
         if (data.lower() if nocase else data).startswith(word, at)
     )
     assert engine.stops(b"x" * before + data + b"xyz", before, before + len(data)) == expected
+    some = engine.only([place % 3 > 0 for place in range(len(wanted))])
+    assert some.stops(data, 0, len(data)) == [stop for stop in expected if stop[1] % 3]
 
 
 @given(

@@ -384,6 +384,7 @@ def _read(follower: following.Follower) -> int:
 def _judged(live: run.Attempt, hand: _Hand, listing: checkpoints.Listing) -> checkpoints.Listing:
     """The listing with what the loss says about it."""
     lost = hand.follower.standing.tracker.loss
+    listing = losses.judged(lost, listing)
     since_step = lost.spans[-1].step if lost.nonfinite else None
     return checkpoints.poisoned(listing, since_step, live.started_at or live.planned_at)
 

@@ -36,6 +36,11 @@ import click
 @click.option("--check", is_flag=True, help="Exit 1 when something is wrong.")
 def diagnose(**options: object) -> int:
     """Say why a run stopped: one log, one log a rank, or a target (docker:NAME, slurm:ID, local:PID, RUN)."""
+    import gc
+
+    gc.set_threshold(
+        100_000
+    )  # what is made to get ready stays; to look through it again and again is a tenth of a start
     from runward.cli import diagnose_container
     from runward.wiring import diagnose as wired
 

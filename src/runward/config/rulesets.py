@@ -4,10 +4,12 @@ Reading hundreds of YAML rules takes longer than a diagnosis, so the result is k
 all contents. A cache that cannot be read or written costs time and nothing else.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +20,8 @@ from runward.core import errors, literals, rules
 FORMAT = 3
 """Part of the cache's key: raise it when the compiled form changes."""
 _MAX_FILE = 4 << 20
+_KEPT = 8
+"""Compiled sets of rules that are kept, of the files as they are and were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,8 @@ def _yaml(source: Source) -> object:
 
 
 def _key(sources: Iterable[Source]) -> str:
-    digest = hashlib.blake2b(f"runward rules {FORMAT}".encode(), digest_size=12)
+    by = f"runward rules {FORMAT} {runward.__version__} {sys.version_info[:2]}"  # `re` reads patterns its own way
+    digest = hashlib.blake2b(by.encode(), digest_size=12)
     for source in sources:
         digest.update(f"\0{source.name}\0{len(source.data)}\0".encode())
         digest.update(source.data)
@@ -132,7 +137,7 @@ def _cached(path: str, key: str) -> rules.RuleSet | None:
             raw = json.loads(file.read())
         found = tuple(rules.Rule.from_json(item) for item in raw["rules"])
         problems = tuple(errors.Problem(what, where) for what, where in raw["problems"])
-        keys = tuple((text, at) for text, at in raw["keys"])
+        keys = tuple((str(text), int(at)) for text, at in raw["keys"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
     return rules.RuleSet(found, key, problems, keys)
@@ -147,8 +152,18 @@ def _compiled(sources: Iterable[Source], key: str, path: str) -> rules.RuleSet:
         "problems": [[problem.what, problem.where] for problem in parsed.problems],
     }
     keep(path, json.dumps(raw, separators=(",", ":")).encode())
+    _tidy(os.path.dirname(path))
     bare = tuple(replace(rule, match=(), no_match=()) for rule in parsed.rules)
     return rules.RuleSet(bare, key, parsed.problems, tuple(keys))
+
+
+def _tidy(folder: str) -> None:
+    """Leave the newest few compiled sets; several processes may do so at once."""
+    with contextlib.suppress(OSError):
+        with os.scandir(folder) as entries:
+            kept = sorted((e.stat().st_mtime, e.path) for e in entries if e.name.startswith("rules-"))
+        for _, path in kept[:-_KEPT]:
+            os.unlink(path)
 
 
 def keep(path: str, data: bytes) -> None:

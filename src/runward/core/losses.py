@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 
-from runward.core import samples
+from runward.core import checkpoints, samples
 
 IN_A_ROW = 3
 _SPANS = 8
@@ -89,6 +89,17 @@ def suspect(losses: Losses, written_at: float) -> bool:
         and (span.until is None or written_at < span.until)
         for span in losses.spans
     )
+
+
+def judged(losses: Losses, listing: checkpoints.Listing) -> checkpoints.Listing:
+    """The listing with what was written in a time without a finite loss as suspect, also where it has ended."""
+    rows = tuple(
+        replace(one, state=checkpoints.State.SUSPECT, reason="written while the loss was not finite")
+        if one.state is checkpoints.State.COMPLETE and suspect(losses, one.at)
+        else one
+        for one in listing.checkpoints
+    )
+    return replace(listing, checkpoints=rows)
 
 
 def _mended(losses: Losses, sample: samples.Sample) -> Losses:

@@ -129,7 +129,10 @@ def without(compiled: Compiled, patterns: frozenset[int], words: frozenset[int])
         word: [one for one in want if one not in (quiet if place in words else patterns)]
         for place, (word, want) in enumerate(compiled.words.items())
     }
-    return replace(compiled, words=left, lean={})
+    engine = compiled.engine
+    if isinstance(engine, keyed.Keyed):
+        engine = engine.only([bool(wanting) for wanting in left.values()])
+    return replace(compiled, engine=engine, words=left, lean={})
 
 
 @dataclass(slots=True)
