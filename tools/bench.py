@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 
+import bench_logs
 import bench_ray
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -558,6 +559,8 @@ def rows(found: dict) -> list[tuple[str, float, float, str]]:
         what = f"a log of {one['megabytes']} MB that grew by a line"
         table.append((f"{what}: CPU a poll", one["ours"]["poll_ms"], 1, "ms"))
         table.append((f"{what}: share of reading it anew", 1 / one["ratio"], 0.05, "x"))
+    if one := found.get("logs"):
+        table += bench_logs.rows(one)
     if one := found.get("steps"):
         table.append(("step time, upper end of 95 %", one["watched"]["upper"], 1.01, "x"))
         table.append(("   the same with nothing switched", one["control"]["upper"], 1.006, "x"))
@@ -583,6 +586,7 @@ def main() -> int:
         "far": lambda: far_boxes(max(3, int(10 * share))),
         "ray": lambda: bench_ray.measure(500 if share >= 1 else 200, 20 * share),
         "growing": lambda: growing(max(5, int(20 * share))),
+        "logs": lambda: bench_logs.measure(max(5, int(10 * share))),
         "steps": lambda: step_time(max(10, min(160, int(30 * share)))),
         "slurm": lambda: slurm(10_000),
     }
