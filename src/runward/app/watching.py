@@ -53,6 +53,8 @@ class RunWatch:
         self._next_tick = driver.clock.mono()
         self._last_tick: float | None = None
         self._answered: set[int] = set()
+        self.stirred: Callable[[], bool] = lambda: False
+        """Whether the backend knows of something new: a look is due at once."""
 
     @property
     def state(self) -> run.RunState:
@@ -104,6 +106,8 @@ class RunWatch:
 
     def due_in(self) -> float:
         """Seconds until the next tick, or until time alone calls for something."""
+        if self.stirred():
+            return 0.0
         until_tick = self._next_tick - self.driver.clock.mono()
         live = self.state.live
         if live is not None and live.ending is not None:

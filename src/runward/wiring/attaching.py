@@ -83,6 +83,10 @@ def _options(
         env = dict(os.environ)
     elif scheme == "docker":
         handle, argv = _docker_container(rest)
+    elif scheme == "pod":
+        from runward.wiring import pod_runs
+
+        handle, argv, cwd = pod_runs.attach(rest, act=bool(given["act"]))
     elif scheme == "k8s":
         from runward.wiring import k8s_runs
 
@@ -93,7 +97,7 @@ def _options(
         rest = os.path.abspath(rest)
         handle, target = f"given:{rest}", f"file:{rest}"
         _check_log(rest)
-    if log is not None and scheme != "slurm":
+    if log is not None and scheme not in {"slurm", "pod"}:
         _check_log(os.path.join(os.getcwd(), log))
     chosen = {_SETTINGS[k]: v for k, v in preparing.as_settings(given, _SETTINGS).items()}
     settings = setting_files.load(setting_files.Sources(os.getcwd(), os.environ, chosen))

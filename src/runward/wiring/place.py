@@ -32,6 +32,8 @@ class Place:
     backend: ports.Backend
     describe: Callable[[str], observations.Launched]
     wait_fds: Callable[[str], Sequence[int]] = lambda _handle: ()
+    stirred: Callable[[str], bool] = lambda _handle: False
+    """Whether something of the job changed since it was polled; beside `wait_fds`, which only end a sleep."""
     looks: Callable[[str], pulse.Looks] = lambda _handle: pulse.Looks(lambda: None)
     suspended: Callable[[str], bool] = lambda _handle: False
     witnesses: Callable[[str, job.JobStatus], tuple[job.Witness, ...]] = lambda _handle, _status: ()

@@ -89,6 +89,7 @@ _PLACES = {
     "slurm": "runward.wiring.slurm_runs:place",
     "ray": "runward.wiring.ray_runs:place",
     "k8s": "runward.wiring.k8s_runs:place",
+    "pod": "runward.wiring.pod_runs:place",
 }
 """Backend: `module:function`; the function takes the run's options and whether it may act."""
 
@@ -173,6 +174,7 @@ def build(
     watch = watching.RunWatch(
         driver, observers, parts.tick_s(asked), lease.release, lambda: attendant.listing(None)
     )
+    watch.stirred = lambda: _stirred(driver, place)
     performer = performing.Performer(_hands(asked, driver, parts))
     driver.use(
         performer,
@@ -193,6 +195,11 @@ def _moved_at(attendant: attending.Attending) -> float | None:
     """When a witness of progress last moved in the live attempt."""
     found = attendant.silence()
     return found.moved_at if found is not None and found.progressed else None
+
+
+def _stirred(driver: driving.Driver, place: Place) -> bool:
+    live = driver.state.live
+    return live is not None and live.handle is not None and place.stirred(live.handle)
 
 
 def _hands(asked: options.RunOptions, driver: driving.Driver, parts: Shared) -> performing.Hands:

@@ -189,7 +189,9 @@ def test_only_the_run_of_the_pod_that_changed_is_woken(jobs, cluster):
     cluster.status("Pod", "a", {"phase": "Failed"})
     until(lambda: not jobs.wake_fds(handles[0]))
     assert jobs.wake_fds(handles[1])
+    assert [jobs.stirred(one) for one in handles] == [True, False]  # also for a sleep that had not begun yet
     jobs.poll(handles)
+    assert not jobs.stirred(handles[0])
     assert jobs.wake_fds(handles[0])
 
 

@@ -19,7 +19,7 @@ from runward.core import errors, job, kubernetes, kubernetes_owners
 Object = Mapping[str, Any]
 FIRST_LIST_S = 15.0
 _STREAMS = 8
-"""Pods of an owner whose logs are followed: those that failed first, then by name."""
+"""Pods of an owner whose logs are read when one has failed: failed ones first."""
 
 
 class Cluster:
@@ -165,7 +165,10 @@ class Cluster:
         owner, pods = self._last.get(job_id, (None, []))
         if target.kind is kubernetes_owners.POD:
             pods = [owner] if owner is not None else []
-        pods = sorted(pods, key=lambda pod: (not failed(pod), kubernetes.name(pod)))[:_STREAMS]
+        pods = sorted(pods, key=lambda pod: (not failed(pod), _rank(pod), kubernetes.name(pod)))
+        pods = pods[
+            : _STREAMS if pods and failed(pods[0]) else 1
+        ]  # of a healthy job the first rank speaks for all
         return [self._log(target.namespace, pod) for pod in pods]
 
     def _log(self, namespace: str, pod: Object) -> ports.LogStream:
@@ -246,12 +249,18 @@ class Cluster:
                 descriptor = self._wake[handle] = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         return (descriptor,)
 
+    def stirred(self, handle: str) -> bool:
+        """Whether something of this job changed since it was polled."""
+        return handle in self._told
+
     def _drain(self, handle: str) -> None:
-        self._told.discard(handle)
-        descriptor = self._wake.get(handle)
-        if descriptor is not None:
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(descriptor)
+        """Both at once: what comes after this is told again."""
+        with self._lock:
+            self._told.discard(handle)
+            descriptor = self._wake.get(handle)
+            if descriptor is not None:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(descriptor)
 
     def _wakes(self, handle: str, namespace: str, what: str, value: str) -> None:
         with self._lock:
@@ -295,6 +304,22 @@ def _alive(obj: Object) -> Object:
     """Without the mark of a deletion that is done by now: what stood before it counts."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "deletionTimestamp"}
     return {**obj, "metadata": meta}
+
+
+def _rank(pod: Object) -> tuple[bool, int]:
+    """The head or master first, then by index."""
+    found = labels(pod)
+    if found.get("ray.io/node-type") == "head" or found.get("training.kubeflow.org/replica-type") == "master":
+        return False, -1
+    known = [found[key] for key in _INDEXES if found.get(key, "").isdigit()]
+    return not known, int(known[0]) if known else 0
+
+
+_INDEXES = (
+    "jobset.sigs.k8s.io/job-global-index",
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+)
 
 
 def failed(pod: Object) -> bool:

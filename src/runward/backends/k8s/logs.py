@@ -14,6 +14,8 @@ _STAMPED = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]
 _FIRST_LIMIT, _MOST = 8 << 20, 64 << 20
 TAIL_LINES = 200_000
 EVERY_S = 1.5
+SILENT_EVERY_S = 120.0
+"""A log that stays silent is asked for less and less often, down to this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class PodLog:
         self._transport, self._of, self._state = transport, of, state
         self._restarts = state().restarts
         self._asked_at = float("-inf")
+        self._every_s = EVERY_S
         self._finished = False
         self._offset = 0
         self._last = b""
@@ -90,9 +93,9 @@ class PodLog:
         return [chunk]
 
     def _fetch(self) -> bytes:
-        """What came; asked for at most every 1.5 s while the container lives, and once more after its end."""
+        """What came; asked for at most every 1.5 s while the container lives, and until nothing comes after its end."""
         state, now = self._state(), time.monotonic()
-        if self._finished or (not state.over and now - self._asked_at < EVERY_S):
+        if self._finished or (not state.over and now - self._asked_at < self._every_s):
             return b""
         self._asked_at = now
         if state.restarts != self._restarts:
@@ -103,6 +106,7 @@ class PodLog:
                 return rest
         found = self._since(previous=False)
         self._finished = state.over and not found
+        self._every_s = EVERY_S if found else min(SILENT_EVERY_S, self._every_s * 1.5)
         return found
 
     def _before(self, state: State) -> bytes:
