@@ -2,6 +2,7 @@
 
 import functools
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import waiting
 from backends.slurm import worlds
 
+_ROOT = Path(__file__).parents[3]
 _NODE = "--place-arg=--nodelist=n3"
 _RESUMED = 'if [ "$1" = --load ]; then echo "step 5/5 loss: 0.1"; exit 0; fi\n'
 _EATING = "x = bytearray(300 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nimport time; time.sleep(60)"
@@ -32,6 +34,14 @@ class Slow:
         broken = 'echo "step 4/5 loss: 0.5"; echo "RuntimeError: NCCL error in: somewhere"; exit 1'
         again = 'if [ -n "$SLURM_RESTART_COUNT" ]; then echo "step 5/5 loss: 0.1"; exit 0; fi\n'
         self._start("again", again + broken, "--restart-by", "requeue")
+        if os.path.exists(torch_python()):
+            self._start(
+                "torch",
+                self._training(),
+                "--place-arg=--nodes=1",
+                "--place-arg=--ntasks=2",
+                "--place-arg=--mem=6000",
+            )
         (world.folder / "eat.py").write_text(_EATING)
         self._start("memory", f"{sys.executable} {world.folder}/eat.py", "--place-arg=--mem=60")
 
@@ -41,6 +51,16 @@ class Slow:
         made = self.world.folder / f"ckpt-{name}"
         made.mkdir()
         return made
+
+    def _training(self) -> str:
+        """Two ranks under srun, one of which kills itself at step 25; a checkpoint every ten steps."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        told = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS"
+        where = f"MASTER_ADDR=127.0.0.1 MASTER_PORT={port}"
+        train = f"{torch_python()} {_ROOT}/examples/torch_train.py --fault kill --save {self.checkpoints('torch')}"
+        return f"""srun --mpi=none bash -c 'export {told} {where}; exec {train} "$@"' train "$@"\n"""
 
     def _start(self, name: str, text: str, *options: str) -> None:
         own = ("--checkpoints", str(self.checkpoints(name)), "--resume-arg", "--load {path}")
@@ -60,6 +80,6 @@ class Slow:
         return int(self._processes[name].returncode)
 
 
-def torch_python(root: Path) -> str:
+def torch_python() -> str:
     """The interpreter that has PyTorch."""
-    return os.environ.get("RUNWARD_TEST_TORCH") or str(root / ".venv-torch" / "bin" / "python")
+    return os.environ.get("RUNWARD_TEST_TORCH") or str(_ROOT / ".venv-torch" / "bin" / "python")

@@ -1,6 +1,7 @@
 """Ends that take their time on a real cluster; the runs were started before the other tests."""
 
 import json
+import os
 
 import pytest
 
@@ -32,6 +33,24 @@ def test_a_job_is_queued_again_in_place_and_only_its_own_text_is_read(slow: slow
     log = (slow.world.folder / f"log-{first['job']}.txt").read_text()
     assert "NCCL error" in log
     assert "step 5/5" in log
+
+
+@pytest.mark.torch
+def test_a_rank_under_srun_that_is_killed_is_told_and_the_training_goes_on(slow: slow_runs.Slow) -> None:
+    python = slow_runs.torch_python()
+    if not os.path.exists(python):
+        reason = f"no PyTorch: {python} does not exist; `make environments TORCH=1` makes it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    assert slow.ended("torch") == 0, slow.world.words()
+    first, second = slow.world.attempts("torch")
+    assert first["verdict"]["cause"] in ("killed", "network"), json.dumps(first["verdict"])
+    told = slow.world.runward("diagnose", "torch", "--attempt", "1", "--json").stdout
+    assert "task 1: Killed" in told, "srun's word about the rank that was killed"
+    assert second["resumed_from"]["step"] == 20
+    assert second["first_step"] == 21
+    assert second["recovered_after_s"] is not None
 
 
 def test_a_job_that_was_warned_of_its_limit_goes_on_in_a_new_job(slow: slow_runs.Slow) -> None:
