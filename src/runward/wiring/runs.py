@@ -28,7 +28,6 @@ def diagnosable(name: str, attempt: int | None = None) -> Sources:
     place = assembly.place_for(asked, acts=False)
     streams = place.backend.logs(chosen.handle)
     logs = tuple(app.Log(signals.Source(one.name, one.rank), _chunks(one)) for one in streams)
-    status = place.backend.poll([chosen.handle])[chosen.handle]
     moment = looking.moments(state).get(chosen.n)
     return Sources(
         logs,
