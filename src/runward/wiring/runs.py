@@ -26,6 +26,7 @@ def diagnosable(name: str, attempt: int | None = None) -> Sources:
     if asked is None or chosen.handle is None:
         raise errors.NotFound(f"the output of attempt {chosen.n} of {name!r} is not on this machine")
     place = assembly.place_for(asked, acts=False)
+    status = place.backend.poll([chosen.handle])[chosen.handle]  # first: a scheduler says where its logs are
     streams = place.backend.logs(chosen.handle)
     logs = tuple(app.Log(signals.Source(one.name, one.rank), _chunks(one)) for one in streams)
     moment = looking.moments(state).get(chosen.n)
