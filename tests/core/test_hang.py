@@ -165,3 +165,11 @@ def dump(at, frames=("f (a.py:1)",), name="MainThread", unseen=""):
 )
 def test_stacks_are_the_same_only_three_times_ten_seconds_apart(dumps, sameness):
     assert stacks.compare(dumps).sameness is sameness
+
+
+def test_before_steps_are_learned_the_longest_phase_of_the_run_stands_for_them_and_nothing_is_ended():
+    young = replace(HUNG, p99_step_s=None, stepped=True, longest_phase_s=12.0, silent_s=40.0)
+    assert hang.budget_s(young, signature=True) == 36.0
+    assert hang.judge(young).kind is hang.Kind.HANG
+    assert "not learned" in str(hang.judge(replace(young, silent_s=5000.0)).not_ended)
+    assert hang.budget_s(replace(young, stepped=False), signature=True) == hang.UNLEARNED_S

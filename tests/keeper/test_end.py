@@ -226,6 +226,35 @@ sys.stdin.readline()
 """
 
 
+HOLDER = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(15, sys.argv[2].encode())
+held = libc.ptrace(16, int(sys.argv[1]), 0, 0) == 0
+if held: os.waitpid(int(sys.argv[1]), 0)
+print("held" if held else "refused", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "state"), [("py-spy", job.JobState.RUNNING), ("gdb", job.JobState.SUSPENDED)]
+)
+def test_a_look_at_the_stacks_is_no_suspension_and_a_debugger_is_one(place, name, state):
+    folder = place.submit(TOKEN, "sleep", "1000")
+    root = place.record(folder, layout.START)["pid"]
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(root), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        if holder.stdout.readline() != b"held\n":
+            pytest.skip("ptrace is not allowed here")
+        assert place.status(folder).state is state
+    finally:
+        holder.communicate(b"\n")
+    assert place.status(folder).state is job.JobState.RUNNING
+
+
 STORM = """
 import os, signal, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)

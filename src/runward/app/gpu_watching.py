@@ -326,6 +326,7 @@ def _facts(ranks: Sequence[hang.Rank], silent: float, silence: attending.Silence
         silent,
         silence.longest_step_s,
         phase=silence.phase if silence.phase in _KNOWN_PHASES else None,
+        stepped=silence.stepped,
         longest_phase_s=silence.longest_s,
         seen_evaluation=silence.seen_evaluation,
         seen_checkpoint=silence.seen_checkpoint,

@@ -13,7 +13,7 @@ from runward.core import gpu_signature, stacks
 WITH_SIGNATURE_S = 30.0
 WITHOUT_SIGNATURE_S = 90.0
 UNLEARNED_S = 600.0
-"""Before any step time is learned."""
+"""Before any step was seen."""
 STEP_FACTOR = 3.0
 FIRST_PHASES_S = 600.0
 """Least silence before an end while the first evaluation or checkpoint has not been seen."""
@@ -83,6 +83,8 @@ class Facts:
     p99_step_s: float | None = None
     phase: str | None = None
     """A compile, checkpoint, evaluation or download that is known to go on."""
+    stepped: bool = False
+    """Whether a step of this attempt was seen."""
     longest_phase_s: float = 0.0
     """The longest silence that this run has shown and come out of."""
     seen_evaluation: bool = False
@@ -107,10 +109,13 @@ class HangVerdict:
 
 
 def budget_s(facts: Facts, *, signature: bool) -> float:
-    """Silence after which a hang is reported."""
-    if facts.p99_step_s is None:
+    """Silence after which a hang is reported; until steps are learned, the longest phase stands for them."""
+    usual = facts.p99_step_s
+    if usual is None:
+        usual = facts.longest_phase_s if facts.stepped else None
+    if usual is None:
         return UNLEARNED_S
-    return max(STEP_FACTOR * facts.p99_step_s, WITH_SIGNATURE_S if signature else WITHOUT_SIGNATURE_S)
+    return max(STEP_FACTOR * usual, WITH_SIGNATURE_S if signature else WITHOUT_SIGNATURE_S)
 
 
 def judge(facts: Facts) -> HangVerdict:
@@ -201,6 +206,8 @@ def _against_ending(facts: Facts, suspects: tuple[Rank, ...]) -> list[str]:
     if not ranks:
         against.append("no rank is known")
     against += [f"bytes of {rank} could not be read" for rank in ranks if rank.moved_bytes is None]
+    if facts.p99_step_s is None:
+        against.append("how long a step takes is not learned yet")
     if silent <= facts.longest_phase_s:
         against.append(f"silent for {silent:.0f} s; a phase of this run took {facts.longest_phase_s:.0f} s")
     missing = [

@@ -284,6 +284,17 @@ def status_fields(pid: int) -> dict[str, str]:
     return {key: value.strip() for key, _, value in pairs}
 
 
+def stopped(one: Stat) -> bool:
+    """Whether it stands still: stopped by a signal, or held by a debugger.
+
+    A look at its stacks holds it for milliseconds, again and again: that is no suspension.
+    """
+    if one.state != "t":
+        return one.state == "T"
+    tracer = stat(int(status_fields(one.pid).get("TracerPid", "0") or 0))
+    return tracer is not None and tracer.comm != "py-spy"
+
+
 def catches(pid: int, signum: int) -> bool:
     """Whether the process has a handler of its own for a signal."""
     mask = status_fields(pid).get("SigCgt", "0")

@@ -45,7 +45,7 @@ class Stranger:
         """
         if not proc.is_dead(self._fd):
             found = proc.stat(self.pid)
-            stopped = found is not None and found.state in {"T", "t"}
+            stopped = found is not None and proc.stopped(found)
             return job.JobStatus(job.JobState.SUSPENDED if stopped else job.JobState.RUNNING)
         now = time.monotonic()
         if self._ended_at is None:

@@ -48,7 +48,7 @@ def nvmlDeviceGetMaxPcieLinkWidth(h): return 16
 def nvmlDeviceGetNvLinkState(h, l):
     if l >= 2: raise NVMLError("Invalid Argument")
     return 1
-def nvmlDeviceGetNvLinkErrorCounter(h, l, c): return 0
+def nvmlDeviceGetNvLinkErrorCounter(h, l, c): return 25 if c == 3 else 0  # as seen on H100
 def nvmlDeviceGetComputeRunningProcesses(h): return [O(pid=4711, usedGpuMemory=None), O(pid=12, usedGpuMemory=1 << 30)]
 def nvmlDeviceGetMigMode(h): raise NVMLError("Not Supported")
 def nvmlDeviceGetPcieThroughput(h, c): return 1600000

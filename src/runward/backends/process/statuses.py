@@ -12,7 +12,7 @@ def kept(found: attempts.Attempt) -> job.JobStatus:
     state, word = job.JobState.RUNNING, "running"
     if found.exit is not None or found.asked:
         state, word = job.JobState.ENDING, "ending"
-    elif found.root is not None and (one := proc.stat(found.root.pid)) and one.state in {"T", "t"}:
+    elif found.root is not None and (one := proc.stat(found.root.pid)) and proc.stopped(one):
         state, word = job.JobState.SUSPENDED, "stopped by a signal"
     return job.JobStatus(
         state,

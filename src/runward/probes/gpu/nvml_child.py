@@ -12,6 +12,8 @@ from typing import Any
 import pynvml
 
 _LINKS = 18
+_LINK_ERRORS = (0, 1, 2)
+"""Replay, recovery, CRC of flits. The fourth counter (CRC of data) is never zero on Hopper, and nvidia-smi hides it."""
 _PCIE = {"pcie_tx_mb_s": 0, "pcie_rx_mb_s": 1}
 
 Values = dict[str, float]
@@ -177,7 +179,7 @@ def _nvlink(handle: Any) -> tuple[float, float]:
             if link == 0:
                 raise
             break
-        for counter in range(4):
+        for counter in _LINK_ERRORS:
             try:
                 errors += pynvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, counter)
             except pynvml.NVMLError:
