@@ -57,7 +57,8 @@ TABLE = {
 @pytest.mark.parametrize("fault", TABLE)
 def test_a_fault_of_a_rank_is_explained_and_the_training_goes_on(box: Box, torchrun: list[str], fault: str):
     options, flags, causes, decision, step = TABLE[fault]
-    status = box.train("--grace", "3s", *options, command=_train(box, torchrun, "--fault", fault, *flags))
+    command = _train(box, torchrun, "--fault", fault, *flags)
+    status = box.train("--grace", "3s", *options, command=command, env={"RUNWARD_STALL__NO_LIFE": "30s"})
     assert status["state"] == "succeeded"
     first, second = status["attempts"]
     assert first["verdict"]["cause"] in causes, json.dumps(first["verdict"])

@@ -61,7 +61,7 @@ class Ticks:
     docker_s: float = 1.0
     k8s_s: float = 30.0
     """Beside its events."""
-    ray_s: float = 2.0
+    ray_s: float = 10.0
     slurm_s: float = 60.0
 
 

@@ -74,7 +74,7 @@ class Runward:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=300,
             check=False,
         )
 
