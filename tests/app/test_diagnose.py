@@ -47,6 +47,23 @@ def test_the_rank_that_raised_is_named_before_those_that_lost_it():
     assert any(echo.rule == "nccl_error_line" for echo in found.echoes)
 
 
+LOST = (
+    "[rank0]: RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:38032\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("ends", "cause", "rank"),
+    [
+        ("srun: error: n2: task 1: Killed\nsrun: error: n1: task 0: Exited with exit code 1\n", "killed", 1),
+        ("srun: error: n1: task 0: Exited with exit code 1\nsrun: error: n2: task 1: Killed\n", "network", 0),
+    ],
+)
+def test_a_task_that_srun_names_as_killed_first_is_the_root_and_a_later_one_is_teardown(ends, cause, rank):
+    found = judged(STEPS + LOST + ends)
+    assert (found.verdict.cause, found.verdict.rank) == (cause, rank)
+
+
 def test_evidence_names_line_and_byte_offset():
     log = STEPS + "RuntimeError: CUDA error: out of memory\n"
     found = judged(log)

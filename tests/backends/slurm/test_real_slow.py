@@ -45,7 +45,9 @@ def test_a_rank_under_srun_that_is_killed_is_told_and_the_training_goes_on(slow:
         pytest.skip(reason)
     assert slow.ended("torch") == 0, slow.world.words()
     first, second = slow.world.attempts("torch")
-    assert first["verdict"]["cause"] in ("killed", "network"), json.dumps(first["verdict"])
+    assert (first["verdict"]["cause"], first["verdict"]["rank"]) == ("killed", 1), json.dumps(
+        first["verdict"]
+    )
     assert "task 1: Killed" in slow.world.words(), "srun's word about the rank that was killed is shown"
     assert second["resumed_from"]["step"] == 20
     assert second["first_step"] == 21
