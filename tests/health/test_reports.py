@@ -269,7 +269,7 @@ def test_watching_tells_the_rate_between_two_looks_and_ends_with_the_job(api):
     api.logs["j"] = "step: 10 loss: 1.0\nstep: 14 loss: 1.0\n"
     second = next(looks)
     assert second.progress.rate_per_s is not None
-    assert 0 < second.progress.rate_per_s <= 4 / 0.2
+    assert 0 < second.progress.rate_per_s < 4 / 0.1  # the looks are 0.2 s apart, or more
     api.proxy = (502, "gone")
     lost = next(looks)
     assert (lost.progress.step, "502" in lost.unknown[0]) == (14, True)

@@ -104,14 +104,15 @@ class Ray:
         if not seen.state.final:
             return seen
         self._ended(job_id)
+        ago = now - (seen.ended_at or now)
+        may_come = states.lost_somebody(details) and ago < _NODE_TOLD_S
         try:
             actors = self.actors(str(details.get("job_id") or ""))
             full = states.status(details, self.nodes(), actors) or seen
         except ports.ContactLost:
-            return seen
-        ago = now - (seen.ended_at or now)
-        may_come = states.lost_somebody(details) and full.state is not job.JobState.NODE_FAILED
-        if (full.left and ago < _ACTORS_GO_S) or (may_come and ago < _NODE_TOLD_S and not full.witnesses):
+            return replace(seen, state=job.JobState.ENDING) if may_come else seen
+        may_come = may_come and full.state is not job.JobState.NODE_FAILED and not full.witnesses
+        if (full.left and ago < _ACTORS_GO_S) or may_come:
             return replace(full, state=job.JobState.ENDING, left=())
         return full
 
