@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from runward import ports
-from runward.app import following
 from runward.core import checkpoints, errors, gpus, health, job, spoken_rates, transport
 from runward.probes import checkpoints as probe
-from runward.wiring import clock
-from runward.wiring import diagnose as reading
 from runward.wiring import gpus as sources
+from runward.wiring import log_texts
 
 _T = TypeVar("_T")
 END = 8 << 20
@@ -58,31 +56,9 @@ class Look:
         """How far it is."""
         if self.progress is not None:
             return self.progress
-        streams = [_Text(self.text.encode("utf-8", "replace"))]
-        follower = following.Follower(
-            reading.engine(), lambda: streams, clock.SystemClock(), following.Standing()
-        )
-        follower.advance()
-        follower.finish()
-        tracker = follower.standing.tracker
+        tracker = log_texts.tracker(self.text)
         rate = spoken_rates.newest(self.text[-(1 << 18) :])
         return health.Progress(tracker.step, tracker.total, rate, None, tracker.observable)
-
-
-class _Text:
-    """A text as a log."""
-
-    name = "log"
-    rank: int | None = None
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def read_new(self, budget: int) -> list[ports.Chunk]:
-        """All of it at once."""
-        del budget
-        data, self._data = self._data, b""
-        return [ports.Chunk(0, data)] if data else []
 
 
 def seen(status: job.JobStatus | job.Unseen, target: str) -> job.JobStatus:
