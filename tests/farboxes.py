@@ -94,6 +94,30 @@ class Net:
         script.chmod(0o755)
         return folder
 
+    def tools(self, name: str, *more: str) -> pathlib.Path:
+        """A folder with what every shell script may expect, and nothing else: no python, no GPU tools."""
+        folder = self.folder / name
+        folder.mkdir()
+        usual = [
+            "sh",
+            "cat",
+            "date",
+            "uname",
+            "tr",
+            "cut",
+            "sed",
+            "awk",
+            "sort",
+            "head",
+            "tail",
+            "wc",
+            "df",
+            "ls",
+        ]
+        for tool in (*usual, *more):
+            shutil.copy(str(shutil.which(tool)), folder / tool)
+        return folder
+
     def close(self) -> None:
         for box in self.boxes:
             box.close()

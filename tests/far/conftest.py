@@ -1,3 +1,4 @@
+import os
 import shutil
 
 import pytest
@@ -11,3 +12,14 @@ def net():
     yield found
     found.close()
     shutil.rmtree(found.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def env(net, tmp_path):
+    path = f"{net.program(tmp_path / 'bin')}:{os.environ['PATH']}"
+    return {
+        **os.environ,
+        "PATH": path,
+        "RUNWARD_STATE_DIR": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,17 +14,6 @@ pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
 @pytest.fixture(scope="module")
 def box(net):
     return net.add(shell="/bin/dash", settings="SetEnv PATH=/usr/bin:/bin")
-
-
-@pytest.fixture
-def env(net, tmp_path):
-    path = f"{net.program(tmp_path / 'bin')}:{os.environ['PATH']}"
-    return {
-        **os.environ,
-        "PATH": path,
-        "RUNWARD_STATE_DIR": str(tmp_path / "state"),
-        "XDG_CONFIG_HOME": str(tmp_path),
-    }
 
 
 def runward(env, *argv, code=0, cwd=None):
@@ -90,28 +78,7 @@ def test_checkpoints_there_are_read_by_the_boxs_own_python(net, env, box):
 
 
 def test_without_python_there_nothing_is_claimed_about_checkpoints(net, env):
-    tools = net.folder / "nopython"
-    tools.mkdir()
-    for tool in (
-        "sh",
-        "cat",
-        "date",
-        "uname",
-        "tr",
-        "cut",
-        "sed",
-        "awk",
-        "sort",
-        "head",
-        "tail",
-        "wc",
-        "df",
-        "ls",
-        "find",
-        "stat",
-        "dirname",
-    ):
-        shutil.copy(shutil.which(tool), tools / tool)
+    tools = net.tools("nopython", "find", "stat", "dirname")
     bare = net.add(shell="/bin/dash", settings=f"SetEnv PATH={tools}")
     (bare.home / "ckpt").mkdir()
     (bare.home / "ckpt" / "step_1.ckpt").write_text("x")

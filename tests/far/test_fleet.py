@@ -1,7 +1,6 @@
 """An inventory of real boxes: what idle ones cost, how long a dead one is silent, and how work is detached there."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -13,15 +12,7 @@ pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
 
 
 @pytest.fixture
-def runward(net, tmp_path):
-    path = f"{net.program(tmp_path / 'bin')}:{os.environ['PATH']}"
-    env = {
-        **os.environ,
-        "PATH": path,
-        "RUNWARD_STATE_DIR": str(tmp_path / "state"),
-        "XDG_CONFIG_HOME": str(tmp_path),
-    }
-
+def runward(env):
     def call(*argv, code=0):
         done = subprocess.run(
             [sys.executable, "-m", "runward", *argv],
@@ -72,25 +63,7 @@ def test_idle_boxes_say_what_they_cost_and_dead_ones_how_long_they_are_silent(ne
 
 
 def test_idle_is_said_only_of_what_was_seen_to_be_idle(net, runward, tmp_path):
-    few = net.folder / "shell"
-    few.mkdir()
-    for tool in (
-        "sh",
-        "cat",
-        "date",
-        "uname",
-        "tr",
-        "cut",
-        "sed",
-        "awk",
-        "sort",
-        "head",
-        "tail",
-        "wc",
-        "df",
-        "ls",
-    ):
-        (few / tool).symlink_to(f"/usr/bin/{tool}")
+    few = net.tools("shell")
     bare = net.add(settings=f"SetEnv PATH={few}")
     (tmp_path / "hosts.yaml").write_text(
         f"kind: inventory\nversion: 1\nhosts:\n  bare: {{host: {bare.alias}, cost_per_hour: 3}}\n"

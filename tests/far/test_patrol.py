@@ -21,17 +21,6 @@ def box(net):
     return net.add()
 
 
-@pytest.fixture
-def env(net, tmp_path):
-    path = f"{net.program(tmp_path / 'bin')}:{os.environ['PATH']}"
-    return {
-        **os.environ,
-        "PATH": path,
-        "RUNWARD_STATE_DIR": str(tmp_path / "state"),
-        "XDG_CONFIG_HOME": str(tmp_path),
-    }
-
-
 def runward(env, *argv, prefix=()):
     done = subprocess.run(
         [*prefix, sys.executable, "-m", "runward", *argv],
@@ -145,27 +134,8 @@ def test_a_transfer_that_broke_off_is_resumed(net, box, env, tmp_path):
 
 
 def test_a_dash_box_with_nothing_but_a_shell_still_answers(net, env, tmp_path):
-    import shutil
 
-    few = net.folder / "few"
-    few.mkdir()
-    for tool in (
-        "sh",
-        "cat",
-        "date",
-        "uname",
-        "tr",
-        "cut",
-        "sed",
-        "awk",
-        "sort",
-        "head",
-        "tail",
-        "wc",
-        "df",
-        "ls",
-    ):
-        shutil.copy(shutil.which(tool), few / tool)
+    few = net.tools("few")
     bare = net.add(shell="/bin/dash", settings=f"SetEnv PATH={few}")
     (bare.home / "train.log").write_text("Epoch 2/9\n")
     _, row = patrol(env, bare, "--log", "/root/train.log", "--mount", "/root")

@@ -1,7 +1,6 @@
 """`runward remote`: Runward put on real far boxes, and a run that lives there while link and box do not."""
 
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -28,17 +27,6 @@ while True:
             os.unlink(f"ckpt/{old}")
     time.sleep(0.3)
 """
-
-
-@pytest.fixture
-def env(net, tmp_path):
-    path = f"{net.program(tmp_path / 'bin')}:{os.environ['PATH']}"
-    return {
-        **os.environ,
-        "PATH": path,
-        "RUNWARD_STATE_DIR": str(tmp_path / "state"),
-        "XDG_CONFIG_HOME": str(tmp_path),
-    }
 
 
 def runward(env, *argv, code=0):

@@ -91,18 +91,16 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
     return _first_killed(sorted(_one_a_line(found), key=lambda candidate: candidate.order))
 
 
-_TASK_ENDS = ("slurm_task_exit", "slurm_task_aborted", "slurm_task_segfault", "slurm_cancelled")
+_TASK_KILLED = "slurm_task_killed"
+_TASK_ENDS = (_TASK_KILLED, "slurm_task_exit", "slurm_task_aborted", "slurm_task_segfault", "slurm_cancelled")
 
 
 def _first_killed(found: list[Candidate]) -> list[Candidate]:
     """A task that srun names as killed before any other ended is no teardown: as a launcher's word of SIGKILL."""
-    first = next((one for one in found if one.rule == _TASK_KILLED or one.rule in _TASK_ENDS), None)
+    first = next((one for one in found if one.rule in _TASK_ENDS), None)
     if first is None or first.rule != _TASK_KILLED or first.rank is None:
         return found
     return [replace(one, weight=_STATUS_WEIGHT[9]) if one is first else one for one in found]
-
-
-_TASK_KILLED = "slurm_task_killed"
 
 
 def _tracebacks(book: casebook.Casebook) -> dict[tuple[str | None, int | None], tracebacks.Traceback]:

@@ -191,36 +191,33 @@ def _job(seen: Object) -> _Said:
     return _Said(S.PENDING, "Active" if left else "Pending", restarts=restarts)
 
 
-def _jobset(seen: Object) -> _Said:
-    restarts = int(seen.get("restarts") or 0)
-    for kind, state in (("Failed", S.FAILED), ("Completed", S.SUCCEEDED)):
+def _over_or_suspended(seen: Object, succeeded: str, restarts: int) -> _Said | None:
+    """What an operator's conditions say of the end or a pause: `Failed`, its word for success, `Suspended`."""
+    for kind, state in (("Failed", S.FAILED), (succeeded, S.SUCCEEDED)):
         found = kubernetes.condition(seen, kind)
         if found:
             return replace(_made(state, found, restarts), word=kind)
     if kubernetes.condition(seen, "Suspended"):
         return _Said(S.SUSPENDED, "Suspended", restarts=restarts)
-    return _Said(S.PENDING, "Restarting" if restarts else "Pending", restarts=restarts)
+    return None
+
+
+def _jobset(seen: Object) -> _Said:
+    restarts = int(seen.get("restarts") or 0)
+    pending = _Said(S.PENDING, "Restarting" if restarts else "Pending", restarts=restarts)
+    return _over_or_suspended(seen, "Completed", restarts) or pending
 
 
 def _trainjob(seen: Object) -> _Said:
-    for kind, state in (("Failed", S.FAILED), ("Complete", S.SUCCEEDED)):
-        found = kubernetes.condition(seen, kind)
-        if found:
-            return replace(_made(state, found, 0), word=kind)
-    if kubernetes.condition(seen, "Suspended"):
-        return _Said(S.SUSPENDED, "Suspended")
-    return _Said(S.PENDING, "Pending")
+    return _over_or_suspended(seen, "Complete", 0) or _Said(S.PENDING, "Pending")
 
 
 def _pytorchjob(seen: Object) -> _Said:
     statuses = seen.get("replicaStatuses")
     restarts = sum(int(one.get("failed") or 0) for one in (statuses or {}).values() if isinstance(one, dict))
-    for kind, state in (("Failed", S.FAILED), ("Succeeded", S.SUCCEEDED)):
-        found = kubernetes.condition(seen, kind)
-        if found:
-            return replace(_made(state, found, restarts), word=kind)
-    if kubernetes.condition(seen, "Suspended"):
-        return _Said(S.SUSPENDED, "Suspended", restarts=restarts)
+    said = _over_or_suspended(seen, "Succeeded", restarts)
+    if said is not None:
+        return said
     restarting = kubernetes.condition(seen, "Restarting")
     words = str(restarting.get("message") or "")
     return _Said(S.PENDING, "Restarting" if restarting else "Pending", words, restarts)
