@@ -1,102 +1,11 @@
-"""Attends the live attempt: its logs, checkpoints, heartbeat and stalls; and, when it is over, puts together why."""
+"""Attends the live attempt: its logs, checkpoints, heartbeat and stalls."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 from runward import ports
-from runward.app import diagnose, following, jobs, pulse
-from runward.core import (
-    checkpoints,
-    context,
-    events,
-    failures,
-    flight,
-    job,
-    losses,
-    mode_policies,
-    observations,
-    options,
-    progress,
-    run,
-    samples,
-    stall,
-)
-
-
-class CheckpointDirectory(Protocol):
-    """A run's checkpoint directory, looked at in the background."""
-
-    def poll(
-        self, now: float, alive: bool, nonfinite_since: float | None
-    ) -> tuple[checkpoints.Checkpoint, ...]:
-        """The newest known verdicts."""
-        ...
-
-    def listing(self) -> checkpoints.Listing:
-        """The same with pointers."""
-        ...
-
-    def growth(self) -> int:
-        """Bytes gained since the last call."""
-        ...
-
-    def verify_for_restart(
-        self, budget_s: float, nonfinite_since: float | None = None
-    ) -> tuple[checkpoints.Checkpoint, ...]:
-        """A fresh look, with what is not yet verified read."""
-        ...
-
-    def mark(self, checkpoint: checkpoints.Checkpoint, why: str) -> None:
-        """Set it aside for this run, in its present state only."""
-        ...
-
-    def close(self) -> None:
-        """End its children."""
-        ...
-
-
-Circumstances = Callable[[str, job.JobStatus, failures.Diagnosis], mode_policies.Circumstance]
-
-
-@dataclass(frozen=True)
-class Means:
-    """What attending works with."""
-
-    options: options.RunOptions
-    clock: ports.Clock
-    follower: Callable[[str, following.Standing], following.Follower]
-    """Makes a follower of the logs of a handle."""
-    directory: CheckpointDirectory | None
-    looks: Callable[[str], pulse.Looks]
-    suspended: Callable[[str], bool]
-    witnesses: Callable[[str, job.JobStatus], tuple[job.Witness, ...]]
-    """Witnesses of an end beside the backend's own."""
-    texts: Callable[[str, job.JobStatus], tuple[context.Text, ...]]
-    """Words of other witnesses: the kernel's lines around the end."""
-    heartbeat: Callable[[], str | None]
-    facts: Callable[[failures.Diagnosis], Mapping[str, Any]]
-    save_progress: Callable[[Mapping[str, Any]], None]
-    stall: stall.Settings
-    circumstance: Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
-    dumps: Callable[[run.Attempt, Sequence[str]], flight.FlightSummary | None] = lambda _attempt, _named: None
-    """What the flight recorders of an attempt say: see `diagnose.Dumps`."""
-
-
-@dataclass(slots=True)
-class _Hand:
-    """The attempt that is attended now."""
-
-    n: int
-    handle: str
-    follower: following.Follower
-    told: following.Told
-    pulse: pulse.Pulse
-    beat: str | None = None
-    listing: checkpoints.Listing | None = None
-    saved_at: float = 0.0
-    saved_step: int | None = None
-    view: stall.StallView | None = None
+from runward.app import aftermath, attended, following, pulse
+from runward.core import checkpoints, events, job, losses, observations, progress, run, samples, stall
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +28,9 @@ class Silence:
 class Attending:
     """The observer of the live attempt; see `watching.Observer`."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: attended.Means) -> None:
         self._means = means
-        self._hand: _Hand | None = None
+        self._hand: attended.Hand | None = None
         self._before: stall.Watch | None = None
         self.gpu_word: Callable[[], str] = lambda: ""
         """What the run's GPUs look like, where they are looked at."""
@@ -148,7 +57,7 @@ class Attending:
         self._save(hand, live)
         return seen
 
-    def _take_up(self, state: run.RunState, live: run.Attempt, handle: str) -> _Hand:
+    def _take_up(self, state: run.RunState, live: run.Attempt, handle: str) -> attended.Hand:
         """The hand on this attempt; a new one for a new attempt."""
         if self._hand is not None and self._hand.n == live.n:
             return self._hand
@@ -164,17 +73,19 @@ class Attending:
         looks = self._means.looks(handle)
         follower = self._means.follower(handle, standing)
         window = self._means.stall.life_window_s
-        self._hand = _Hand(live.n, handle, follower, following.Told(), pulse.Pulse(looks, window))
+        self._hand = attended.Hand(live.n, handle, follower, following.Told(), pulse.Pulse(looks, window))
         return self._hand
 
-    def _checkpoints(self, live: run.Attempt, hand: _Hand, seen: list[observations.Observation]) -> int:
+    def _checkpoints(
+        self, live: run.Attempt, hand: attended.Hand, seen: list[observations.Observation]
+    ) -> int:
         """Poll the directory; returns the bytes by which it grew."""
         directory = self._means.directory
         if directory is None:
             return 0
         now = self._means.clock
-        directory.poll(now.wall(), True, _poisoned_since(hand))
-        listing, grew = _judged(live, hand, directory.listing()), directory.growth()
+        directory.poll(now.wall(), True, attended.poisoned_since(hand))
+        listing, grew = attended.judged(live, hand, directory.listing()), directory.growth()
         standing = hand.follower.standing
         if grew > 0 and standing.silence is not None:
             standing.silence = stall.moved(standing.silence, "checkpoint", now.mono())
@@ -187,13 +98,13 @@ class Attending:
             self._count_checkpoint(live, hand, listing)
         return grew
 
-    def _count_checkpoint(self, live: run.Attempt, hand: _Hand, listing: checkpoints.Listing) -> None:
+    def _count_checkpoint(self, live: run.Attempt, hand: attended.Hand, listing: checkpoints.Listing) -> None:
         """A checkpoint written by this attempt is a witness of its step."""
         newest = checkpoints.choose(c for c in listing.checkpoints if c.written_since(live.started_at or 0.0))
         if newest is not None and newest.step is not None:
             hand.follower.take(samples.from_checkpoint(newest.step, newest.at))
 
-    def _heartbeat(self, hand: _Hand) -> None:
+    def _heartbeat(self, hand: attended.Hand) -> None:
         text = self._means.heartbeat()
         if text is None or text == hand.beat:
             return
@@ -202,7 +113,7 @@ class Attending:
         if sample is not None:
             hand.follower.take(sample)
 
-    def _stall(self, hand: _Hand, grew: int) -> list[observations.Observation]:
+    def _stall(self, hand: attended.Hand, grew: int) -> list[observations.Observation]:
         standing, now = hand.follower.standing, self._means.clock.mono()
         if standing.silence is None:
             return []
@@ -222,7 +133,7 @@ class Attending:
             return [observations.MovesAgain(round(silent_before, 1))]
         return [_stalled(view, standing)] if view.rose or view.end else []
 
-    def _save(self, hand: _Hand, live: run.Attempt) -> None:
+    def _save(self, hand: attended.Hand, live: run.Attempt) -> None:
         """Leave the newest sample where `status` reads it: at once for a first one, then every 10 s at most."""
         now, standing = self._means.clock.mono(), hand.follower.standing
         every = self._means.options.settings.watch.progress_every_s
@@ -230,7 +141,7 @@ class Attending:
         if not first and now - hand.saved_at < every:
             return
         hand.saved_at, hand.saved_step = now, standing.tracker.step
-        self._means.save_progress(_row(hand, live))
+        self._means.save_progress(attended.sample(hand, live))
 
     def silence(self) -> Silence | None:
         """How the live attempt stands; None while there is none."""
@@ -256,89 +167,18 @@ class Attending:
         """See `jobs.Aftermath.gone`."""
         live = state.attempts[-1]
         hand = self._take_up(state, live, live.handle or "")
-        jobs.drained(lambda: _read(hand.follower), quiet_s=0.0 if status.exit and status.exit.seen else 0.02)
-        hand.follower.finish()
-        standing = hand.follower.standing
-        found, _ = diagnose.concluded(
-            hand.follower.book,
-            self._context(live, hand, status),
-            lambda named: self._means.dumps(live, named),
-        )
-        listing = _judged(live, hand, self.listing(_poisoned_since(hand)))
-        self._mark_suspects(listing)
-        span = found.progress
-        self._before = standing.silence
-        self._save_end(hand, live)
-        tracked = standing.tracker
-        return observations.Gone(
-            exit=status.exit or job.ExitStatus.unseen(),
-            diagnosis=found,
-            listing=listing,
-            first_step=tracked.first_step if tracked.first_step is not None else span.first_step,
-            last_step=tracked.step if tracked.step is not None else span.last_step,
-            total=tracked.total if tracked.total is not None else span.total,
-            last_step_at=standing.step_at,
-            end_mark=standing.end_mark,
-            left=status.left,
-            proof=status.proof,
-            learned=_lesson(standing),
-            lost_s=self._lost(live, listing),
-            facts=self._means.facts(found),
-            circumstance=self._means.circumstance(hand.handle, status, found),
-        )
-
-    def _mark_suspects(self, listing: checkpoints.Listing) -> None:
-        """Keep the next attempts, which see only files, from loading what was written with a broken loss."""
-        directory = self._means.directory
-        for one in listing.checkpoints:
-            if directory is not None and one.state is checkpoints.State.SUSPECT and one.quarantined is None:
-                directory.mark(one, f"{one.state}: {one.reason}")
+        found = aftermath.gone(self._means, hand, live, status)
+        self._before = hand.follower.standing.silence
+        self._means.save_progress(attended.sample(hand, live))
+        return found
 
     def again(self, state: run.RunState) -> observations.Gone:
         """See `jobs.Aftermath.again`."""
-        last = state.attempts[-1]
-        listing = self.listing(None)
-        return observations.Gone(
-            exit=last.exit or job.ExitStatus.unseen(),
-            diagnosis=failures.Diagnosis(run.verdict_of(last) or _NOTHING_KNOWN),
-            listing=listing,
-            lost_s=self._lost(last, listing),
-        )
+        return aftermath.again(self._means, state.attempts[-1])
 
-    def _context(self, live: run.Attempt, hand: _Hand, status: job.JobStatus) -> context.Context:
-        ending = live.ending
-        standing = hand.follower.standing
-        # a cancel that the scheduler tells of was our own: it says nothing about the cause
-        ours = ending is not None and status.state is job.JobState.CANCELLED
-        return context.Context(
-            exit=status.exit or job.ExitStatus.unseen(),
-            running=False,
-            state=status.word.upper() if status.state in _SCHEDULER_WORDS and not ours else "",
-            witnesses=(*(() if ours else status.witnesses), *self._means.witnesses(hand.handle, status)),
-            texts=self._means.texts(hand.handle, status),
-            stopped_by_us=_BY_US.get(ending.why, ending.why) if ending is not None else "",
-            total_steps=standing.tracker.total,
-            node=status.node,
-        )
-
-    def listing(self, nonfinite_since: float | None) -> checkpoints.Listing:
-        """The checkpoint directory as it is now, verified as far as the budget allows."""
-        directory = self._means.directory
-        if directory is None:
-            return checkpoints.Listing("")
-        budget = self._means.options.settings.checkpoints.verify_budget_s
-        directory.verify_for_restart(budget, nonfinite_since)
-        return directory.listing()
-
-    def _lost(self, live: run.Attempt, listing: checkpoints.Listing) -> float:
-        """Seconds of work that a restart repeats: since the newest usable checkpoint, else since the start."""
-        newest = checkpoints.choose(listing.checkpoints)
-        began = live.started_at or live.planned_at
-        since = max(began, newest.at) if newest is not None else began
-        return max(0.0, self._means.clock.wall() - since)
-
-    def _save_end(self, hand: _Hand, live: run.Attempt) -> None:
-        self._means.save_progress(_row(hand, live))
+    def listing(self) -> checkpoints.Listing:
+        """The checkpoint directory as it is now."""
+        return aftermath.listing(self._means, None)
 
     # -- bookkeeping -----------------------------------------------------------------------------------------
 
@@ -359,41 +199,6 @@ class Attending:
             self._means.directory.close()
 
 
-_NOTHING_KNOWN = failures.Verdict(
-    failures.Cause.UNKNOWN, None, failures.Action.HOLD, failures.Certainty.POSSIBLE, "nothing is known"
-)
-_BY_US = {"stop": "user", "gpu_idle": "idle"}
-_SCHEDULER_WORDS = frozenset(
-    {
-        job.JobState.CANCELLED,
-        job.JobState.PREEMPTED,
-        job.JobState.TIME_LIMIT,
-        job.JobState.NODE_FAILED,
-        job.JobState.OUT_OF_MEMORY,
-    }
-)
-
-
-def _read(follower: following.Follower) -> int:
-    try:
-        return follower.advance()
-    except ports.ContactLost:
-        return 0
-
-
-def _judged(live: run.Attempt, hand: _Hand, listing: checkpoints.Listing) -> checkpoints.Listing:
-    """The listing with what the loss says about it."""
-    lost = hand.follower.standing.tracker.loss
-    listing = losses.judged(lost, listing)
-    since_step = lost.spans[-1].step if lost.nonfinite else None
-    return checkpoints.poisoned(listing, since_step, live.started_at or live.planned_at)
-
-
-def _poisoned_since(hand: _Hand) -> float | None:
-    lost = hand.follower.standing.tracker.loss
-    return lost.first_nonfinite_at if lost.nonfinite else None
-
-
 def _stalled(view: stall.StallView, standing: following.Standing) -> observations.Stalled:
     return observations.Stalled(
         phase=str(view.phase),
@@ -404,37 +209,6 @@ def _stalled(view: stall.StallView, standing: following.Standing) -> observation
         votes=tuple(f"{v.witness}: {v.says}" + (f" ({v.detail})" if v.detail else "") for v in view.votes),
         why=view.why if view.end else "",
     )
-
-
-def _row(hand: _Hand, live: run.Attempt) -> dict[str, Any]:
-    """The newest sample as `status` reads it."""
-    standing = hand.follower.standing
-    tracker = standing.tracker
-    notes = []
-    if not tracker.observable:
-        notes.append("progress not observable: no step line was recognised yet")
-    if standing.tracker.loss.nonfinite:
-        notes.append("the loss is not finite")
-    return {
-        "attempt": live.n,
-        "step": tracker.step,
-        "total": tracker.total,
-        "at": standing.step_at,
-        "loss": standing.tracker.loss.last,
-        "rate_per_s": tracker.rate,
-        "eta_s": tracker.eta_s,
-        "throughput": tracker.throughput,
-        "unit": tracker.span().unit,
-        "phase": str(standing.silence.phase) if standing.silence is not None else None,
-        "stall": hand.view.to_json() if hand.view is not None else None,
-        "notes": notes,
-        "engine": hand.follower.scanner_engine,
-    }
-
-
-def _lesson(standing: following.Standing) -> Mapping[str, Any]:
-    watch = standing.silence
-    return dict(watch.to_json()["seen"]) if watch is not None else {}
 
 
 def _taught(state: run.RunState) -> stall.Watch | None:

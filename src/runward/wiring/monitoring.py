@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from runward import ports
-from runward.app import attending, gating, signalling, silence_watch, watching
+from runward.app import attended, gating, signalling, silence_watch, watching
 from runward.core import decisions, failures, job, log_signals, mode_policies, options, run
 from runward.runners import local
 from runward.scan import tailer
@@ -44,7 +44,7 @@ class Watched:
         """Whether the next attempt must wait."""
         return others or (self.gate is not None and self.gate.holds(state))
 
-    def circumstance(self, plain: attending.Circumstances) -> attending.Circumstances:
+    def circumstance(self, plain: attended.Circumstances) -> attended.Circumstances:
         """What is told about an end: by the place, and by the signals of its logs."""
         heard = self.heard
         if heard is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runward import ports
-from runward.app import attending, pulse
+from runward.app import attended, pulse
 from runward.core import context, effects, errors, failures, job, mode_policies, observations, options, resume
 
 SpecMaker = Callable[
@@ -41,7 +41,7 @@ class Place:
     pids: Callable[[str], Sequence[int]] | None = None
     """Processes of an attempt on this machine; None where they are elsewhere."""
     spec_maker: SpecMaker = _cannot_start
-    circumstance: attending.Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
+    circumstance: attended.Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
     facts: Callable[[failures.Diagnosis], Mapping[str, Any]] = lambda _found: {}
     """What the policy asks beside the verdict, as far as this kind of place changes it."""
     tick_s: float | None = None

@@ -11,6 +11,7 @@ from typing import Any
 
 from runward import ports
 from runward.app import (
+    attended,
     attending,
     dependencies,
     diagnose,
@@ -171,9 +172,7 @@ def build(
     driver.held = lambda: seen.held(driver.state, looker is not None and looker.held())
     if asked.settings.notify.to:
         observers.append(Notifications(asked, parts.clock))
-    watch = watching.RunWatch(
-        driver, observers, parts.tick_s(asked), lease.release, lambda: attendant.listing(None)
-    )
+    watch = watching.RunWatch(driver, observers, parts.tick_s(asked), lease.release, attendant.listing)
     watch.stirred = lambda: _stirred(driver, place)
     performer = performing.Performer(_hands(asked, driver, parts))
     driver.use(
@@ -245,7 +244,7 @@ def _set_aside(
     return carry_out
 
 
-def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> attending.Means:
+def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> attended.Means:
     engine = parts.reading(asked)
     place = parts.place(asked)
 
@@ -262,7 +261,7 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
         streams = place.backend.logs(live.handle or "")
         return search(asked, place, live, streams)(named)
 
-    return attending.Means(
+    return attended.Means(
         options=asked,
         clock=parts.clock,
         follower=follower,
@@ -361,7 +360,7 @@ class _Page:
 class _Claim:
     """Writes whose the checkpoint directory is, and lets it go when the run has ended: a courtesy to other runs."""
 
-    def __init__(self, asked: options.RunOptions, looked: attending.CheckpointDirectory | None) -> None:
+    def __init__(self, asked: options.RunOptions, looked: attended.CheckpointDirectory | None) -> None:
         self._asked, self._looked = asked, looked
 
     def __call__(self, state: run.RunState, new: Sequence[events.Event]) -> None:
