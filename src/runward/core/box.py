@@ -180,11 +180,14 @@ def _of(kind: Any, raw: Mapping[str, Any]) -> Any:
 def with_cpu(
     now: Sequence[ContainerUse], before: Mapping[str, int], seconds: float
 ) -> tuple[ContainerUse, ...]:
-    """The containers with their CPU use since the last look, `before` being their CPU nanoseconds then."""
+    """The containers with their CPU use since the last look, `before` being their CPU nanoseconds then.
+
+    Where the use is known already, by closer times than those of looks, it stays.
+    """
     found = []
     for one in now:
         cpu = one.cpu
-        if one.cpu_ns is not None and one.id in before and seconds > 0:
+        if cpu is None and one.cpu_ns is not None and one.id in before and seconds > 0:
             cpu = max(0.0, (one.cpu_ns - before[one.id]) / seconds / 1e7)
         found.append(dataclasses.replace(one, cpu=None if cpu is None else round(cpu, 1)))
     return tuple(found)

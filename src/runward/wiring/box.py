@@ -5,11 +5,15 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from runward import ports
 from runward.core import box, durations
 from runward.probes import cgroups, engine_log, gpu_table, host, kernel_log
 from runward.runners import local
+
+if TYPE_CHECKING:
+    from runward.wiring import box_containers
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,8 @@ class What:
     daemon_errors: bool = True
     processes: int = 5
     run: str | None = None
+    often: bool = False
+    """Whether looks follow each other by seconds: a far engine is then kept at hand."""
 
 
 @dataclass
@@ -36,11 +42,9 @@ class Looker:
         self._groups = cgroups.Cgroups()
         self._runner = local.Local()
         self._kills: int | None = self._groups.whole_host_kills()
-        self._cpu_ns: dict[str, int] = {}
-        self._cpu_at: float | None = None
         self._at = time.time()
-        self._docker: object | None = None
-        self._data_root: str | None = None
+        self._docker: box_containers.Containers | None = None
+        self._data_root = ""
         self._no_gpu_until = 0.0
 
     def look(self) -> box.Snapshot:
@@ -75,33 +79,22 @@ class Looker:
         )
 
     def close(self) -> None:
-        """Give the engine's connection back."""
-        from runward.wiring import docker
-
-        if isinstance(self._docker, docker.Docker):
+        """Give the engine's connections back."""
+        if self._docker is not None:
             self._docker.close()
 
     def _containers(self, blind: list[str]) -> tuple[box.ContainerUse, ...]:
-        from runward.backends.docker import client, usage
-        from runward.wiring import docker
+        from runward.backends.docker import client
+        from runward.wiring import box_containers
 
         try:
-            if not isinstance(self._docker, docker.Docker):
-                self._docker = docker.Docker(self.env)
-            place = self._docker.place
-            counters = self._groups.counted if place.local else None
-            # A far sshd turns away more than some connections that log in at the same time.
-            found = usage.read(self._docker.engine, counters, at_once=6 if place.scheme == "ssh" else 64)
-            if self._data_root is None:
-                self._data_root = self._docker.data_root() if self._docker.place.local else ""
+            if self._docker is None:
+                self._docker = box_containers.Containers(self.env, self._groups, often=self.what.often)
+            found = self._docker.look()
+            self._data_root = self._docker.data_root()
         except (ports.ContactLost, client.EngineError) as error:
             blind.append(f"containers: {error}")
             return ()
-        at = time.monotonic()
-        seconds = at - self._cpu_at if self._cpu_at is not None else 0.0
-        found = box.with_cpu(found, self._cpu_ns, seconds)
-        self._cpu_ns = {one.id: one.cpu_ns for one in found if one.cpu_ns is not None}
-        self._cpu_at = at
         return found
 
     def _gpus(self, blind: list[str]) -> tuple[box.Gpu, ...]:

@@ -20,7 +20,7 @@ class Pages:
     disks: tuple[str, ...] = ("/",)
 
     def __post_init__(self) -> None:
-        self._looker = box.Looker(box.What(self.disks, processes=0, daemon_errors=False))
+        self._looker = box.Looker(box.What(self.disks, processes=0, daemon_errors=False, often=True))
         self._lines: tuple[str, ...] = ()
         self._asked = False
 

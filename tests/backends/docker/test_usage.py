@@ -3,7 +3,7 @@
 import pytest
 
 from backends.docker import engine as engines
-from runward.backends.docker import usage
+from runward.backends.docker import feed, usage
 from runward.core import box as values
 from runward.probes import cgroups
 from runward.wiring import box, box_page
@@ -24,6 +24,32 @@ def test_the_use_of_many_containers_comes_in_one_look(engine, counters) -> None:
         assert 0 < (found[container].memory or 0) < 40 << 20
         assert found[container].memory_limit == 40 << 20
         assert found[container].cpu_ns
+
+
+@pytest.mark.parametrize("askers", [None, 3], ids=["a stream each", "a few ask in turn"])
+def test_a_feed_knows_the_newest_of_each_container_without_asking_for_it(engine, askers) -> None:
+    made = [engine.run("--memory", "40m", command=("sleep", "1000"), wait=False) for _ in range(5)]
+    busy = engine.run(command=("sh", "-c", "while :; do :; done"), wait=False)
+    kept = feed.Feed(engine.client(), askers)
+    seen: dict[str, values.ContainerUse] = {}
+
+    def known() -> bool:
+        seen.clear()
+        seen.update({one.id: one for one in kept.read()})
+        return all(seen[one].cpu is not None for one in (*made, busy)) and (seen[busy].cpu or 0) > 5
+
+    try:
+        engines.until(known)
+        assert all(0 < (seen[one].memory or 0) < 40 << 20 for one in made)
+        assert all((seen[one].cpu or 0) < (seen[busy].cpu or 0) for one in made)
+        later = engine.run("--memory", "40m", command=("sleep", "1000"), wait=False)
+        engine.docker("rm", "-f", made.pop())
+        made.append(later)
+        engines.until(known)
+        assert set(seen) == {*made, busy}
+    finally:
+        kept.close()
+    engines.until(lambda: not any(thread.is_alive() for thread in kept._threads))
 
 
 def test_a_busy_container_is_told_from_an_idle_one(engine, monkeypatch) -> None:

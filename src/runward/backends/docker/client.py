@@ -81,6 +81,10 @@ class Engine:
         """Whether Podman answers in Docker's place. Raises ContactLost."""
         return self.version > (0, 0) and self._podman
 
+    def another(self) -> "Engine":
+        """The same engine on a connection of its own."""
+        return Engine(self._opener, self.name)
+
     def json(self, request: Request) -> Any:
         """The decoded answer; None when it has no body. Raises EngineError, ContactLost."""
         data = self.raw(request)

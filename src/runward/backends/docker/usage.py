@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from runward.backends.docker import client
+from runward.backends.docker import client, inspected
 from runward.core import box
 
 Counters = Callable[[str], box.Counted]
 """What a container uses, by its id, where the machine itself can tell."""
+LIMIT = 1 << 20
+"""Of one sample, in bytes."""
 
 
 def read(
@@ -20,34 +22,65 @@ def read(
 
     The engine answers about one container only with its next sample, up to a second later: on this machine
     `counters` are read instead, and a far engine is asked about `at_once` of them at the same time, each on a
-    connection of its own.
+    connection of its own. Who looks again and again has a `feed.Feed`.
     """
-    listed = [
-        raw for raw in engine.json(client.Request("GET", "/containers/json")) or () if isinstance(raw, dict)
-    ]
+    listed = running(engine)
     if counters is not None:
         return tuple(_counted(raw, counters) for raw in listed)
     with concurrent.futures.ThreadPoolExecutor(max_workers=at_once) as pool:
-        stats = list(pool.map(lambda raw: _stats(engine, str(raw["Id"])), listed))
-    return tuple(_use(raw, one) for raw, one in zip(listed, stats, strict=True))
+        samples = list(pool.map(lambda raw: _asked(engine, str(raw["Id"])), listed))
+    return tuple(of(raw, one) for raw, one in zip(listed, samples, strict=True))
 
 
-def _counted(raw: Mapping[str, Any], counters: Counters) -> box.ContainerUse:
-    return dataclasses.replace(_use(raw, {}), **dataclasses.asdict(counters(str(raw["Id"]))))
+def running(engine: client.Engine) -> list[Mapping[str, Any]]:
+    """The engine's list of the running containers. Raises ContactLost, EngineError."""
+    found = engine.json(client.Request("GET", "/containers/json")) or ()
+    return [raw for raw in found if isinstance(raw, dict)]
 
 
-def _stats(engine: client.Engine, container: str) -> Mapping[str, Any]:
+def request(container: str) -> client.Request:
+    """The question for one sample."""
     query = {"stream": False, "one-shot": True}
-    asked = client.Request("GET", f"/containers/{container}/stats", query, deadline_s=10.0)
+    return client.Request("GET", f"/containers/{container}/stats", query, deadline_s=10.0)
+
+
+def sample(line: bytes) -> Mapping[str, Any]:
+    """A sample as the engine sent it; empty when it is none."""
     try:
-        with engine.stream(asked) as response:
-            found = json.loads(response.read(1 << 20))
-    except (client.EngineError, ValueError):
-        return {}  # it ended meanwhile
+        found = json.loads(line)
+    except ValueError:
+        return {}
     return found if isinstance(found, dict) else {}
 
 
-def _use(raw: Mapping[str, Any], stats: Mapping[str, Any]) -> box.ContainerUse:
+def cpu_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> float | None:
+    """Percent of one core between two samples, by their own times."""
+    begun, ended = inspected.instant(before.get("read")), inspected.instant(now.get("read"))
+    used_before, used_now = _cpu_ns(before), _cpu_ns(now)
+    if begun is None or ended is None or used_before is None or used_now is None or ended <= begun:
+        return None
+    return max(0.0, (used_now - used_before) / (ended - begun) / 1e7)
+
+
+def _counted(raw: Mapping[str, Any], counters: Counters) -> box.ContainerUse:
+    return dataclasses.replace(of(raw, {}), **dataclasses.asdict(counters(str(raw["Id"]))))
+
+
+def _asked(engine: client.Engine, container: str) -> Mapping[str, Any]:
+    try:
+        with engine.stream(request(container)) as response:
+            return sample(response.read(LIMIT))
+    except client.EngineError:
+        return {}  # it ended meanwhile
+
+
+def _cpu_ns(stats: Mapping[str, Any]) -> int | None:
+    found = ((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage")
+    return found if isinstance(found, int) else None
+
+
+def of(raw: Mapping[str, Any], stats: Mapping[str, Any], cpu: float | None = None) -> box.ContainerUse:
+    """A container of the list with its sample, and its CPU where that is known already."""
     memory = stats.get("memory_stats") or {}
     details = memory.get("stats") or {}
     # Page cache that the kernel can take back at once is no use: the engine's own tools subtract it too.
@@ -66,7 +99,8 @@ def _use(raw: Mapping[str, Any], stats: Mapping[str, Any]) -> box.ContainerUse:
         net_out=_network(networks, "tx_bytes"),
         disk_read=_sum(blocks, "read"),
         disk_written=_sum(blocks, "write"),
-        cpu_ns=((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage"),
+        cpu=cpu,
+        cpu_ns=_cpu_ns(stats),
     )
 
 

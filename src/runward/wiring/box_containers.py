@@ -1,0 +1,51 @@
+"""The running containers of a box, look after look, by the cheapest way that its engine allows."""
+
+import time
+from collections.abc import Mapping
+
+from runward.backends.docker import feed, usage
+from runward.core import box
+from runward.probes import cgroups
+from runward.wiring import docker
+
+_THROUGH_SSH = 6
+"""A far sshd turns away more than some connections that log in at the same time."""
+
+
+class Containers:
+    """Remembers what the next look needs. `often`: looks follow each other by seconds."""
+
+    def __init__(self, env: Mapping[str, str], groups: cgroups.Cgroups, *, often: bool) -> None:
+        self._docker = docker.Docker(env)
+        place = self._docker.place
+        self._most = _THROUGH_SSH if place.scheme == "ssh" else None
+        self._counters = groups.counted if place.local else None
+        self._feed = feed.Feed(self._docker.engine, self._most) if often and not place.local else None
+        self._cpu_ns: dict[str, int] = {}
+        self._cpu_at: float | None = None
+        self._data_root: str | None = None if place.local else ""
+
+    def look(self) -> tuple[box.ContainerUse, ...]:
+        """What they use now. Raises ContactLost, EngineError."""
+        if self._feed is not None:
+            found = self._feed.read()
+        else:
+            found = usage.read(self._docker.engine, self._counters, at_once=self._most or 64)
+        at = time.monotonic()
+        seconds = at - self._cpu_at if self._cpu_at is not None else 0.0
+        found = box.with_cpu(found, self._cpu_ns, seconds)
+        self._cpu_ns = {one.id: one.cpu_ns for one in found if one.cpu_ns is not None}
+        self._cpu_at = at
+        return found
+
+    def data_root(self) -> str:
+        """Where an engine on this machine keeps its data, else empty. Raises ContactLost."""
+        if self._data_root is None:
+            self._data_root = self._docker.data_root()
+        return self._data_root
+
+    def close(self) -> None:
+        """Give the engine's connections back."""
+        if self._feed is not None:
+            self._feed.close()
+        self._docker.close()
