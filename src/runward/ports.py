@@ -144,7 +144,8 @@ class Backend(Protocol):
     def submit(self, spec: "job.JobSpec", token: str) -> str:
         """Start a job that carries `token`; returns its id.
 
-        Raises ContactLost when it is not known whether the job was started: ask `find` before trying again.
+        Raises ContactLost when it is not known whether the job was started: ask `find` before trying again;
+        InternalError when it was not, and a person has to mend something first.
         """
         ...
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.world import World
 from fakes.backend import FakeBackend
-from runward.core import job, run
+from runward.core import events, job, observations, run
 
 KILL, OK, BUG = job.ExitStatus(None, 9), job.ExitStatus(0), job.ExitStatus(1)
 STORIES = {
@@ -64,8 +64,6 @@ def test_the_same_kill_again_without_progress_is_held(tmp_path):
 
 
 def test_a_run_that_is_paused_restarts_nothing_until_it_goes_on(tmp_path):
-    from runward.core import observations
-
     world = World(str(tmp_path), FakeBackend([(3, KILL), (1, OK)]))
     watch = world.watcher()
     watch.tick()
@@ -80,8 +78,6 @@ def test_a_run_that_is_paused_restarts_nothing_until_it_goes_on(tmp_path):
 
 
 def test_a_stop_is_never_answered_by_a_restart(tmp_path):
-    from runward.core import observations
-
     world = World(str(tmp_path), FakeBackend([(100, OK)]))
     watch = world.watcher()
     watch.tick()
@@ -98,11 +94,29 @@ def test_the_runs_own_limit_ends_it_for_good(tmp_path):
 
 
 def test_a_held_run_goes_on_when_a_person_says_so(tmp_path):
-    from runward.core import observations
-
     world = World(str(tmp_path), FakeBackend([(1, KILL), (1, KILL), (1, OK)]))
     assert world.run().state is run.State.HELD
     watch = world.watcher()
     watch.ask(observations.Asked("restart", "me"))
     assert world.run(watch).state is run.State.SUCCEEDED
     assert len(world.backend.jobs) == 3
+
+
+def test_a_stop_after_a_watcher_died_between_plan_and_launch_launches_nothing(tmp_path):
+    world = World(str(tmp_path), FakeBackend([(1, OK)]))
+    watch = world.watcher()
+    watch.driver.journal(events.AttemptPlanned(at=world.clock.wall(), attempt=1, token="demo-1-x"))
+    watch.ask(observations.Asked("stop", "me"))
+    state = world.run(watch)
+    assert (state.state, state.attempts, world.backend.jobs) == (run.State.STOPPED, (), {})
+
+
+def test_what_cannot_be_started_is_held_with_the_reason_and_a_restart_tries_again(tmp_path):
+    world = World(str(tmp_path), FakeBackend([(1, OK)], cannot_start=1))
+    state = world.run()
+    assert (state.state, state.ended.code, state.attempts) == (run.State.HELD, 125, ())
+    assert "no space left" in state.ended.why
+    watch = world.watcher()
+    watch.ask(observations.Asked("restart", "me"))
+    assert world.run(watch).state is run.State.SUCCEEDED
+    assert len(world.backend.jobs) == 1

@@ -110,3 +110,17 @@ def test_a_state_folder_that_cannot_be_written_is_a_clear_error(tmp_path, looker
     folder = str(tmp_path / "file" / "attempt_1")
     with pytest.raises(errors.InternalError, match="cannot be written down: Not a directory"):
         looker.submit(job.JobSpec(("true",), "/", {}, options={"process.attempt_dir": folder}), "a-1-x")
+
+
+def test_an_attempt_that_its_keeper_could_not_start_never_will_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "attempt_1"
+    options = {
+        "process.attempt_dir": str(folder),
+        "process.log": json.dumps({"dir": str(tmp_path / "file" / "logs")}),
+    }
+    acting = backend.Process(lambda token: str(folder))
+    with pytest.raises(errors.InternalError, match="Not a directory"):
+        acting.submit(job.JobSpec(("true",), "/", {}, options=options), "a-1-x")
+    assert acting.find("a-1-x") is None
+    assert not (folder / layout.START).exists()

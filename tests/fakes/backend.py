@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from runward import ports
-from runward.core import job
+from runward.core import errors, job
 
 
 @dataclass
@@ -26,11 +26,16 @@ class FakeBackend:
     most_alive: int = 0
     lose_answers: int = 0
     """So many submits start their job and then say nothing."""
+    cannot_start: int = 0
+    """So many submits fail for a reason that lies with us."""
     blind_polls: int = 0
 
     def submit(self, spec, token):
         if any(one.token == token for one in self.jobs.values()):
             raise ports.ContactLost("the token is taken")
+        if self.cannot_start > 0:
+            self.cannot_start -= 1
+            raise errors.InternalError("no space left for the attempt's folder")
         lives, status = self.script[min(len(self.jobs), len(self.script) - 1)]
         handle = f"job-{len(self.jobs) + 1}"
         self.jobs[handle] = FakeJob(token, spec.argv, lives, status)

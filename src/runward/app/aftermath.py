@@ -10,7 +10,6 @@ from runward.core import checkpoints, context, failures, job, observations, run
 _NOTHING_KNOWN = failures.Verdict(
     failures.Cause.UNKNOWN, None, failures.Action.HOLD, failures.Certainty.POSSIBLE, "nothing is known"
 )
-_BY_US = {"stop": "user", "gpu_idle": "idle"}
 _SCHEDULER_WORDS = frozenset(
     {
         job.JobState.CANCELLED,
@@ -84,7 +83,7 @@ def _context(
         state=status.word.upper() if status.state in _SCHEDULER_WORDS and not ours else "",
         witnesses=(*(() if ours else status.witnesses), *means.witnesses(hand.handle, status)),
         texts=means.texts(hand.handle, status),
-        stopped_by_us=_BY_US.get(ending.why, ending.why) if ending is not None else "",
+        stopped_by_us=ending.why if ending is not None else "",
         total_steps=hand.follower.standing.tracker.total,
         node=status.node,
     )

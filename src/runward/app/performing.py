@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from runward import ports
-from runward.core import effects, job, observations
+from runward.core import effects, errors, job, observations
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Performer:
             started = self._backend.submit(self._hands.spec_for(effect), effect.token)
         except ports.ContactLost as error:
             return (observations.LaunchUnknown(str(error)),)
+        except errors.InternalError as error:
+            return (observations.LaunchFailed(str(error)),)
         return (self._hands.describe(started),)
 
     def _look_up(self, effect: effects.LookUp) -> Sequence[observations.Observation]:

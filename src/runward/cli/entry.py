@@ -100,7 +100,8 @@ def run(argv: Sequence[str]) -> int:
         click.echo(error.format_message())
         return 2
     except click.UsageError as error:
-        error.show()
+        verb = error.ctx.command_path if error.ctx is not None else "runward"
+        print(f"runward: {_sentence(error.format_message())} See {verb} --help.", file=sys.stderr)
         return 2
     except click.exceptions.Exit as done:
         return done.exit_code
@@ -111,3 +112,13 @@ def run(argv: Sequence[str]) -> int:
         sys.stderr.close()
         return 141
     return result if isinstance(result, int) else 0
+
+
+_INVALID = "Invalid value for "
+
+
+def _sentence(text: str) -> str:
+    """What click says about an option in the form of our own: `--grace: what is wrong.`"""
+    if text.startswith(_INVALID):
+        text = text.removeprefix(_INVALID).replace("'", "", 2)
+    return text if text.endswith((".", "?", "!")) else text + "."

@@ -77,7 +77,7 @@ from runward.core import errors
     "--on", "place", metavar="ssh:HOST/|pod:NS/POD/", help="Start it there; its watcher lives there too."
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, start nothing.")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def run(**options: object) -> int:
     """Launch CMD and keep it running: everything after -- is CMD with its own flags, untouched."""
     from runward.wiring import launching
@@ -88,7 +88,6 @@ def run(**options: object) -> int:
         raise errors.UsageError(
             errors.Problem(
                 "no command",
-                where="runward run",
                 next_step="Write it after --: runward run -- python train.py",
             )
         )

@@ -17,6 +17,9 @@ class Reason:
     votes: tuple[str, ...] = ()
 
 
+_SIGKILL = 9
+
+
 def end(state: run.RunState, reason: Reason, now: binding.Now, bound: binding.Bound) -> binding.Reaction:
     """End the live attempt, once, unless the run is only observed or paused."""
     live = state.live
@@ -80,6 +83,7 @@ def _stop(
     insist = effects.End(live.n, signum, grace, "stop", now=seen.now)
     if live.ending is not None and live.ending.why == "stop":
         return (), (insist,)
+    signum, grace = (_SIGKILL, 0.0) if seen.now else (signum, grace)
     decided = events.EndDecided(
         at=now.wall, attempt=live.n, why="stop", by=seen.by, signum=signum, grace_s=grace, detail=seen.why
     )
@@ -94,7 +98,7 @@ def _restart(
         return end(state, Reason("restart", by=seen.by), now, bound)
     last = state.last
     if last is None:
-        return binding.NOTHING
+        return ((events.RestartAsked(at=now.wall, by=seen.by),), ()) if state.ended else binding.NOTHING
     chosen = checkpoints.choose(seen.listing.checkpoints) if seen.listing is not None else None
     decided = events.Decided(
         at=now.wall,

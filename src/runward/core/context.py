@@ -38,7 +38,7 @@ class Context:
     witnesses: tuple[job.Witness, ...] = ()
     texts: tuple[Text, ...] = ()
     stopped_by_us: str = ""
-    """Why Runward itself ended it: `stall`, `idle`, `user`, `max_runtime`; empty when it did not."""
+    """Why Runward itself ended it: the word of its `end_decided`; empty when it did not."""
     world_size: int | None = None
     total_steps: int | None = None
     node: str | None = None

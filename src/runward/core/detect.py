@@ -37,6 +37,7 @@ def detect(state: run.RunState, seen: observations.Observation, at: float) -> tu
 _OfAttempt = (
     observations.Launched
     | observations.NeverStarted
+    | observations.LaunchFailed
     | observations.Moved
     | observations.Loaded
     | observations.Stalled
@@ -65,10 +66,8 @@ def _of_attempt(state: run.RunState, seen: _OfAttempt, at: float) -> tuple[event
                     adopted=seen.adopted,
                 ),
             )
-        case observations.NeverStarted():
-            if last.started_at is not None or not last.live:
-                return ()
-            return (events.AttemptVoided(at=at, attempt=last.n, why=seen.why),)
+        case observations.NeverStarted() | observations.LaunchFailed():
+            return _not_started(state, last, seen, at)
         case observations.Revised():
             body = seen.diagnosis.to_json(state.run)
             if last.live or body == last.diagnosis:
@@ -76,6 +75,31 @@ def _of_attempt(state: run.RunState, seen: _OfAttempt, at: float) -> tuple[event
             return (events.VerdictRevised(at=at, attempt=last.n, diagnosis=body, why=seen.why),)
         case _:
             return _of_live(state, last, seen, at) if last.live else ()
+
+
+def _not_started(
+    state: run.RunState,
+    last: run.Attempt,
+    seen: observations.NeverStarted | observations.LaunchFailed,
+    at: float,
+) -> tuple[events.Event, ...]:
+    """The attempt's number is free again. The run goes on where a new try can work and nobody asked for its end."""
+    if last.started_at is not None or not last.live:
+        return ()
+    voided = events.AttemptVoided(at=at, attempt=last.n, why=seen.why)
+    if last.ending is not None and last.ending.why == "stop":
+        before = state.attempts[-2].exit if last.n > 1 else None
+        code = before.shell_code if before is not None else None
+        stopped = f"stopped by {last.ending.by}"
+        return (voided, events.RunEnded(at=at, state="stopped", code=code, why=stopped))
+    if isinstance(seen, observations.LaunchFailed):
+        why = f"attempt {last.n} could not be started: {seen.why}"
+        return (voided, events.RunEnded(at=at, state="held", code=_OURS, why=why))
+    return (voided,)
+
+
+_OURS = 125
+"""The exit code of a failure of Runward itself."""
 
 
 _OfLive = (

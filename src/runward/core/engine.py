@@ -65,6 +65,7 @@ def _react(
         case (
             observations.Launched()
             | observations.NeverStarted()
+            | observations.LaunchFailed()
             | observations.Moved()
             | observations.Loaded()
             | observations.CheckpointsSeen()

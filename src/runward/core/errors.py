@@ -27,7 +27,7 @@ class Problem:
         """One line a person can act on."""
         parts = [f"{self.where}: {self.what}" if self.where else self.what]
         if self.nearest:
-            parts.append(f"did you mean {self.nearest!r}?")
+            parts[0] += f"; did you mean {self.nearest!r}?"
         if self.next_step:
             parts.append(self.next_step)
         return " ".join(part if part.endswith((".", "?", "!")) else part + "." for part in parts)

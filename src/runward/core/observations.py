@@ -26,6 +26,13 @@ class NeverStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    """The planned attempt was not started, and trying again would fail again until a person mends something."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchUnknown:
     """A submit without an answer: to be looked up by its token, not repeated."""
 
@@ -189,6 +196,7 @@ class Tick:
 Observation = (
     Launched
     | NeverStarted
+    | LaunchFailed
     | LaunchUnknown
     | Moved
     | Loaded

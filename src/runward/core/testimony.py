@@ -6,11 +6,14 @@ from runward.core import candidates, context, exits, failures, job, schedulers
 
 _C, _A = failures.Cause, failures.Action
 _OURS = {
-    "user": (_C.CANCELLED, _A.HOLD, "it was stopped through Runward"),
+    "stop": (_C.CANCELLED, _A.HOLD, "it was stopped through Runward"),
+    "restart": (_C.CANCELLED, _A.HOLD, "it was ended through Runward, to be restarted"),
     "stall": (_C.HANG, _A.RESTART, "Runward ended it: no progress"),
-    "idle": (_C.GPU_IDLE, _A.HOLD, "Runward ended it: its GPUs were idle"),
+    "gpu_idle": (_C.GPU_IDLE, _A.HOLD, "Runward ended it: its GPUs were idle"),
     "max_runtime": (_C.TIME_LIMIT, _A.HOLD, "its --max-runtime was reached"),
+    "nonfinite_loss": (_C.NUMERICAL_INSTABILITY, _A.HOLD, "Runward ended it: its loss was not finite"),
 }
+"""By the word of the decision to end it."""
 _FACTS: dict[str, tuple[failures.Cause, failures.Action, int, str]] = {
     "oom_kill": (_C.HOST_OOM, _A.CHANGE, 96, "the memory cgroup killed it"),
     "node_oom": (_C.HOST_OOM, _A.RESTART_ELSEWHERE, 95, "the node ran out of memory"),
@@ -41,7 +44,7 @@ def gather(ctx: context.Context) -> list[candidates.Candidate]:
     """Candidates from everything that is known beside the log."""
     found = [*_ours(ctx), *_facts(ctx), *_state(ctx)]
     for status, source in [(ctx.exit, "exit"), *((child, "launcher") for child in ctx.children)]:
-        candidate = _status(status, source) if status else None
+        candidate = _status(status, source, by_us=bool(ctx.stopped_by_us)) if status else None
         found += [candidate] if candidate else []
     if len(ctx.children) and ctx.exit is not None and ctx.exit.signum == 15:
         return [c for c in found if c.source != "exit"]  # a SIGTERM after a rank's own end is teardown
@@ -84,12 +87,13 @@ def _state(ctx: context.Context) -> list[candidates.Candidate]:
     return [replace(made, ends=made.ends and not vague)]
 
 
-def _status(status: job.ExitStatus, source: str) -> candidates.Candidate | None:
+def _status(status: job.ExitStatus, source: str, *, by_us: bool) -> candidates.Candidate | None:
     meaning = exits.meaning(status)
     if meaning is None or status.code == 0:
         return None
     weight = {9: 33, 11: 45, 7: 45, 6: 13}.get(status.signum or 0, meaning.weight)
     text = meaning.text if status.code is not None else f"{meaning.text} [{exits.words(status)}]"
+    text = f"ended by {exits.words(status)}" if by_us and status.signum is not None else text
     return _made(meaning.cause, meaning.action, weight, text, source)
 
 

@@ -52,7 +52,9 @@ def main(folder: str, fd: int) -> NoReturn:
         answer.give(ok=False, stage="spec", text=str(error), code=command.OWN_FAILURE)
     except Exception as error:  # noqa: BLE001 -- the border of the process: it becomes an answer and a trace
         sys.excepthook(*sys.exc_info())
-        answer.give(ok=False, stage="keeper", text=repr(error), code=command.OWN_FAILURE)
+        answer.give(
+            ok=False, stage="keeper", text=f"{type(error).__name__}: {error}", code=command.OWN_FAILURE
+        )
     sys.stderr.flush()
     os._exit(code)  # an interpreter's own end takes 3 ms
 

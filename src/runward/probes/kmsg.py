@@ -163,4 +163,11 @@ def oom_witnesses(
             witnesses.append(job.Witness("kernel", fact, line.text.strip()[:500], line.at))
     if any(one.fact == "oom_kill" for one in witnesses):
         return tuple(one for one in witnesses if one.fact == "oom_kill")
-    return (*witnesses, job.Witness("kernel", "no_oom_kill", f"{len(found)} kernel lines looked at"))
+    return (
+        *witnesses,
+        job.Witness(
+            "kernel",
+            "no_oom_kill",
+            f"no kill for memory in the kernel log around the end ({len(found)} lines)",
+        ),
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from runward.core import durations
+from runward.core import durations, recovery
 
 LIVE = frozenset({"pending", "running", "restarting", "waiting"})
 """States in which something may still happen by itself."""
@@ -30,7 +30,7 @@ def ago(then: str | None, now: float) -> str:
 def ps(rows: Sequence[Mapping[str, Any]], now: float) -> str:
     """The table of `runward ps`."""
     if not rows:
-        return "no runs yet; start one with: runward run -- COMMAND"
+        return "no runs; start one with: runward run -- COMMAND"
     head = ("RUN", "STATE", "ATTEMPT", "STEP", "PROGRESS", "CAUSE", "TARGET", "WATCHER")
     return table(head, [_ps_row(r, now) for r in rows])
 
@@ -108,7 +108,12 @@ def _rate(body: Mapping[str, Any]) -> str:
 
 
 def _lost(body: Mapping[str, Any]) -> str:
-    lost = {cause: part["total_s"] for cause, part in body["lost"].items() if part["total_s"] >= 1}
+    lost = {
+        cause: part["total_s"]
+        for cause, part in body["lost"].items()
+        if part["total_s"] >= 1
+        and cause != recovery.SINCE_LAST_STEP  # the line above says how old the step is
+    }
     if not lost:
         return ""
     return "; lost " + ", ".join(f"{durations.format_duration(s)} to {cause}" for cause, s in lost.items())

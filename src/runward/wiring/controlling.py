@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from runward import ports
-from runward.core import errors, run
+from runward.core import errors, exits, run
 from runward.store import sqlite
 from runward.wiring import clock, detaching, leases, looking, places, saying
 
@@ -85,8 +85,7 @@ def _wait(store: sqlite.SqliteStore, row: ports.RunRow, number: int, kind: str) 
         open_requests = [request.id for request in store.requests(row.id)]
         state = looking.state_of(store, row)
         if number not in open_requests and _is_settled(state, kind):
-            saying.say(f"{row.name} is {state.state}" + (" (paused)" if state.paused else ""))
-            return 0
+            return _say_result(row.name, state, kind)
         if number in open_requests and time.monotonic() > deadline:
             raise errors.Unreachable(
                 errors.Problem(
@@ -96,6 +95,17 @@ def _wait(store: sqlite.SqliteStore, row: ports.RunRow, number: int, kind: str) 
             )
         told = _tell(state, told)
         time.sleep(_EVERY_S)
+
+
+def _say_result(name: str, state: run.RunState, kind: str) -> int:
+    """0; 1 for a restart after which the run does not go on."""
+    gave_up = kind == "restart" and state.ended is not None and state.state in _GIVEN_UP
+    why = f": {state.ended.why}" if gave_up and state.ended else ""
+    saying.say(f"{name} is {state.state}" + (" (paused)" if state.paused else "") + why)
+    return int(gave_up)
+
+
+_GIVEN_UP = (run.State.HELD, run.State.FAILED)
 
 
 def _is_settled(state: run.RunState, kind: str) -> bool:
@@ -115,7 +125,8 @@ def _tell(state: run.RunState, told: str) -> str:
     live = state.live
     if live is None or live.ending is None:
         return told
-    text = f"attempt {live.n} was asked to end (signal {live.ending.signum}), {live.ending.grace_s:.0f} s of grace"
+    word, grace = exits.SIGNAMES.get(live.ending.signum, f"signal {live.ending.signum}"), live.ending.grace_s
+    text = f"attempt {live.n} is being ended: {word}" + (f", {grace:.0f} s of grace" if grace else "")
     if text != told:
         saying.say(text)
     return text

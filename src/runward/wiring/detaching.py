@@ -44,6 +44,9 @@ def _wait_for_start(name: str, watcher: "subprocess.Popen[bytes]") -> int:
         last = state.last
         if last is not None and last.exit is not None and last.exit.code in {126, 127}:
             return int(last.exit.code)
+        if last is None and state.ended is not None:
+            saying.say(f"{name} is {state.state}: {state.ended.why}")
+            return state.ended.code or 125
         if state.ended is not None or (last is not None and last.started_at is not None):
             saying.say(
                 f"{name} runs in the background: runward status {name}, runward logs -f {name}, runward stop {name}"

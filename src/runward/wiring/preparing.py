@@ -142,9 +142,9 @@ def _policy_and_resume_problems(asked: options.RunOptions) -> list[errors.Proble
     except errors.UsageError as error:
         found.extend(error.problems)
     if asked.resume_arg is not None and asked.checkpoints is None:
-        found.append(errors.Problem("--resume-arg needs --checkpoints DIR", "--resume-arg"))
+        found.append(errors.Problem("it needs --checkpoints DIR", "--resume-arg"))
     if asked.resume and asked.checkpoints is None:
-        found.append(errors.Problem("--resume needs --checkpoints DIR", "--resume"))
+        found.append(errors.Problem("it needs --checkpoints DIR", "--resume"))
     try:
         notifying.notifiers(asked.settings.notify.to)
     except errors.UsageError as error:

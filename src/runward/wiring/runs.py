@@ -11,7 +11,6 @@ from runward.wiring.diagnose import Sources
 from runward.wiring.place import Place
 
 _CHUNK = 1 << 20
-_BY_US = {"stop": "user"}
 
 
 def diagnosable(name: str, attempt: int | None = None) -> Sources:
@@ -58,7 +57,7 @@ def _context(
     attempt: run.Attempt, handle: str, status: job.JobStatus | job.Unseen, place: Place
 ) -> context.Context:
     ending = attempt.ending
-    by_us = _BY_US.get(ending.why, ending.why) if ending is not None else ""
+    by_us = ending.why if ending is not None else ""
     if attempt.live or isinstance(status, job.Unseen):
         return context.Context(
             exit=attempt.exit, running=attempt.live, stopped_by_us=by_us, total_steps=attempt.total

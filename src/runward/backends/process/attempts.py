@@ -144,4 +144,4 @@ def _oom(counts: Mapping[str, object], at: float | None) -> list[job.Witness]:
     if rose_elsewhere:  # perhaps in a group that the command entered after the last look
         text = f"{rose_elsewhere} on this machine at the time of the end, none of them in {groups}"
         return [job.Witness("cgroup", "oom_kill_elsewhere", text, at)]
-    return [job.Witness("cgroup", "no_oom_kill", f"unchanged in {groups}", at)]
+    return [job.Witness("cgroup", "no_oom_kill", f"no out-of-memory kill counted in {groups}", at)]

@@ -39,7 +39,10 @@ class Process:
             syscalls.become_subreaper()  # a command whose keeper is killed then falls to us, with its status
 
     def submit(self, spec: job.JobSpec, token: str) -> str:
-        """See `ports.Backend.submit`. A command that cannot be executed is an ended job (126, 127)."""
+        """See `ports.Backend.submit`. A command that cannot be executed is an ended job (126, 127).
+
+        Raises InternalError when the keeper could not start it; then it never will be.
+        """
         folder = launching.write_spec(spec, token)
         stdin = spec.options.get(launching.STDIN_FD)
         self._keepers[folder], answer_fd = launching.start(folder, token, int(stdin) if stdin else None)
@@ -50,6 +53,11 @@ class Process:
         text = f"{answer.words.get('stage')}: {answer.words.get('text')}"
         if answer.words.get("code") == 75:
             raise ports.ContactLost(f"the attempt is not ours to start: {text}")
+        deadline = time.monotonic() + _ANSWER_S
+        while self._reap_keeper(folder) and time.monotonic() < deadline:
+            time.sleep(0.005)  # it says why, and then lets go of its lock
+        if not attempts.void(folder):
+            raise ports.ContactLost(f"the keeper failed, and perhaps not before the command began: {text}")
         raise errors.InternalError(f"the keeper did not start the command: {text}")
 
     def find(self, token: str) -> str | None:
