@@ -7,7 +7,6 @@ fake under `tests/fakes`. Adapters never let a bare exception of the world throu
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from runward.core import errors
@@ -20,8 +19,7 @@ class ContactLost(errors.Unreachable):
     """The place could not be asked (link, time-out, refused). Says nothing about the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(NamedTuple):
     """What a command left behind."""
 
     argv: tuple[str, ...]
@@ -44,8 +42,7 @@ class Completed:
         return self.stdout.decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One command to be run somewhere: argv only, always with a deadline and an output bound."""
 
     argv: tuple[str, ...]
@@ -85,8 +82,7 @@ class Runner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """New bytes of a log."""
 
     offset: int
@@ -116,8 +112,7 @@ class LogStream(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class EndPlan:
+class EndPlan(NamedTuple):
     """How to end a job: ask, wait, insist."""
 
     signum: int = 15
@@ -171,8 +166,7 @@ class Probe(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """What a notifier is given: the JSON object, and the same in one line of text."""
 
     event: str
@@ -270,8 +264,7 @@ class StoreUnavailable(errors.Unreachable):
     """State cannot be written now (disk full, locked, read-only). Nothing was written; nothing may be done yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(NamedTuple):
     """A run as the store lists it."""
 
     id: int
@@ -279,8 +272,7 @@ class RunRow:
     created_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What a person asked of a run's watcher."""
 
     id: int
@@ -291,8 +283,7 @@ class Request:
     options: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """Who watches a run."""
 
     pid: int

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.core import errors, far_facts, patrolling, stages
+from runward.core import errors, far_facts, patrol_table, patrolling, stages
 from runward.ui import patrol_lines
 
 NOW = 1_800_000_000.0
@@ -28,7 +28,7 @@ Cell = patrolling.Cell
 
 
 def look(facts, before=SEEN, wanted=WANTED):
-    return patrolling.judge(facts, wanted, before, NOW)[0]
+    return patrol_table.judge(facts, wanted, before, NOW)[0]
 
 
 def but(facts=FINE, **changes):
@@ -67,8 +67,8 @@ TABLE = [
     ("log missing", but(logs=(far_facts.LogFacts("/r/train.log", "not there"),)), Cell.UNKNOWN, True, "not there"),
     ("mount missing", but(disks=(far_facts.Disk("/r", "not there"),)), Cell.UNKNOWN, True, "not there"),
     ("answer broke off", but(complete=False), Cell.UNKNOWN, True, "broke off"),
-    ("processes not seen", but(processes=None), Cell.UNKNOWN, True, "could not be seen"),
-    ("squeue fails", but(GONE, whys={"squeue": "squeue failed"}), Cell.UNKNOWN, True, "could not be seen"),
+    ("processes not seen", but(processes=None), Cell.UNKNOWN, True, "could not be seen: no answer"),
+    ("squeue fails", but(GONE, whys={"squeue": "squeue failed"}), Cell.UNKNOWN, True, "squeue failed (for a run that is no Slurm job"),
     ("files not counted", but(counts={"/r/data": None}), Cell.UNKNOWN, True, "could not be counted"),
     ("result there", but(results=(far_facts.Result("/r/res.csv", True, None, ("a,b", "1,2")),)), Cell.RESULT, False, ""),
     ("a run is held", but(runs='{"runs":[{"run":"x","state":"held"}]}'), Cell.CRASHED, True, "run x is held"),
@@ -138,7 +138,7 @@ def test_nothing_said_about_completion_is_not_called_complete_or_dead():
 
 def test_a_failed_run_is_told_of_once_and_a_held_one_until_somebody_answers():
     facts = but(runs='{"runs":[{"run":"x","state":"failed"}]}')
-    first, kept = patrolling.judge(facts, WANTED, SEEN, NOW)
+    first, kept = patrol_table.judge(facts, WANTED, SEEN, NOW)
     assert first.cell is Cell.CRASHED
     assert look(facts, kept).cell is Cell.HEALTHY
 

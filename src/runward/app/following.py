@@ -79,8 +79,8 @@ class Follower:
         if chunk.restarted:
             self.standing.tracker = progress.reopened(self.standing.tracker, stream.name)
         if len(chunk.data) > _MANY and not chunk.bulk:
-            chunk = replace(
-                chunk, bulk=True
+            chunk = chunk._replace(
+                bulk=True
             )  # hundreds of step lines in one tick: the first and last will do
         reader.feed(chunk)
 

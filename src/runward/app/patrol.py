@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from runward import ports
-from runward.core import far_facts, patrolling
+from runward.core import far_facts, patrol_table, patrolling
 
 _DEADLINE_S = 45.0
 _ANSWER = 1 << 20
@@ -32,8 +31,7 @@ def ask(
     return far_facts.parse(done.text, questions)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Of one tick."""
 
     at_once: int = 20
@@ -74,5 +72,5 @@ def _visit(
     found: far_facts.Facts | str = "not asked: the time of this tick was over"
     if left > 0:
         found = ask(visit.runner, visit.expected.questions, probe, min(_DEADLINE_S, left))
-    report, kept = patrolling.judge(found, visit.expected, visit.before, now())
+    report, kept = patrol_table.judge(found, visit.expected, visit.before, now())
     return visit, report, kept

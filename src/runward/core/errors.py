@@ -10,11 +10,10 @@ Each says what is wrong, where, the nearest valid word if there is one, and the 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One mistake in a file or a command line."""
 
     what: str

@@ -3,14 +3,13 @@
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 BEGIN = "== runward probe 1 begins =="
 END = "== runward probe 1 ends =="
-_DF = re.compile(r"(\d+)\s+(\d+)\s+(-?\d+)\s+(\d+)%")
-_GPU = re.compile(r"\s*(\d+)\s*,\s*([^,]*),\s*([^,]*),\s*([^,]*),\s*([^,]*)")
+_DF = r"(\d+)\s+(\d+)\s+(-?\d+)\s+(\d+)%"
+_GPU = r"\s*(\d+)\s*,\s*([^,]*),\s*([^,]*),\s*([^,]*),\s*([^,]*)"
 _NO_LIMIT = 1 << 60
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -100,21 +99,20 @@ class Folder(NamedTuple):
     latest: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """A result file or directory."""
 
     path: str
     present: bool | None = None
-    count: int | None = None
+    files: int | None = None
+    """Results in a directory."""
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(NamedTuple):
     """One GPU; the highest use of the samples."""
 
-    index: int
+    number: int
     util_pct: float | None
     used_mib: float | None
     total_mib: float | None
@@ -252,7 +250,7 @@ def _pages(rows: Sequence[str]) -> dict[str, str]:
 def _gpus(rows: Sequence[str]) -> tuple[Gpu, ...]:
     seen: dict[int, Gpu] = {}
     for row in rows:
-        match = _GPU.match(row)
+        match = re.match(_GPU, row)
         if match is None:
             continue
         index, util = int(match[1]), number(match[2])
@@ -264,8 +262,8 @@ def _gpus(rows: Sequence[str]) -> tuple[Gpu, ...]:
 
 
 def _disk(answer: _Answer, place: str, path: str) -> Disk:
-    size = _DF.search(answer.one(f"mount.{place}.bytes") or "")
-    inodes = _DF.search(answer.one(f"mount.{place}.inodes") or "")
+    size = re.search(_DF, answer.one(f"mount.{place}.bytes") or "")
+    inodes = re.search(_DF, answer.one(f"mount.{place}.inodes") or "")
     return Disk(
         path,
         answer.one(f"mount.{place}.why") or (None if size else "df said nothing"),

@@ -1,11 +1,11 @@
 """Far boxes as values: who they are, where work lies, what they cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(NamedTuple):
     """One box."""
 
     name: str
@@ -20,11 +20,10 @@ class Box:
     """How work outlives a login there: `auto`, `systemd-run`, `tmux`, `setsid`, `screen`."""
     cost_per_hour: float | None = None
     """In the inventory's currency; None: not known."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(NamedTuple):
     """All boxes of a file."""
 
     boxes: tuple[Box, ...]

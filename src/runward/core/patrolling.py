@@ -1,15 +1,15 @@
-"""From one look at a box, and what was remembered of the last, to one cell of the decision table.
+"""What a patrol wants of a box, remembers of it and says of it; whether its run lives and is done.
 
-Not knowing is a cell of its own: it never reads as healthy, and never as dead.
+Which cell of the decision table a look falls into is decided in `patrol_table`.
 """
 
 import enum
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from runward.core import durations, far_facts
+from runward.core import far_facts
 
 
 class Cell(enum.StrEnum):
@@ -128,42 +128,11 @@ def done(facts: far_facts.Facts, expected: Expected) -> bool | None:
     """Whether all is done: by markers, by the count of results. None when that was not said or not seen."""
     said: list[bool | None] = list(facts.markers.values())
     if expected.total:
-        counts = [result.count for result in facts.results if result.count is not None]
+        counts = [result.files for result in facts.results if result.files is not None]
         said.append(sum(counts) >= expected.total if counts else None)
     if any(one is False for one in said):
         return False
     return None if not said or None in said else True
-
-
-def judge(
-    found: far_facts.Facts | str, expected: Expected, before: Remembered, now: float
-) -> tuple[Report, Remembered]:
-    """The report of a tick, and what the next one should know. A string: why the box could not be asked."""
-    if isinstance(found, str):
-        words = "only you can see the provider's console: balance, power, preemption"
-        return Report(expected.box, Cell.SSH_DOWN, True, (found,), (), Remedy(words)), before._replace(
-            lost=True
-        )
-    kept = remember(found, before, now)
-    living, finished = alive(found, expected), done(found, expected)
-    look = _Look(found, expected, before, kept, now, living, finished)
-    cell, reasons = _cell(look)
-    reasons += [f"run {name} has no watcher there" for name in unwatched(found)]
-    report = Report(
-        expected.box,
-        cell,
-        cell not in _CALM or bool(reasons),
-        tuple(reasons),
-        tuple(_notes(look)),
-        _remedy(cell, expected, found),
-        living,
-        finished,
-        found,
-    )
-    return report, kept
-
-
-_CALM = frozenset({Cell.ALL_DONE, Cell.RESULT, Cell.NOT_RUNNING, Cell.HEALTHY})
 
 
 def remember(facts: far_facts.Facts, before: Remembered, now: float) -> Remembered:
@@ -216,190 +185,3 @@ def runs(facts: far_facts.Facts) -> tuple[OwnRun, ...]:
 def unwatched(facts: far_facts.Facts) -> tuple[str, ...]:
     """Runs that by their journal go on, and that nobody watches: after a reboot, or a killed watcher."""
     return tuple(own.name for own in runs(facts) if own.state in _LIVE and not own.watched)
-
-
-class _Look(NamedTuple):
-    facts: far_facts.Facts
-    expected: Expected
-    before: Remembered
-    kept: Remembered
-    now: float
-    alive: bool | None
-    done: bool | None
-
-
-def _cell(look: _Look) -> tuple[Cell, list[str]]:
-    """The first row that fits; pressure is said in whatever row."""
-    pressed = list(_pressure(look))
-    crashed = [] if look.done else [*_crashes(look), *_own_runs(look)]
-    unseen = list(_unseen(look))
-    if crashed:
-        return Cell.CRASHED, crashed + pressed
-    if look.done and look.alive is False:
-        return Cell.ALL_DONE, pressed
-    if look.alive is False and look.done is False:
-        return Cell.GONE, [_gone(look), *pressed]
-    if behind := list(_behind(look)):
-        return Cell.TRANSFER, behind + pressed
-    if unseen:
-        return Cell.UNKNOWN, unseen + pressed
-    return (Cell.PRESSURE, pressed) if pressed else _quiet(look)
-
-
-def _quiet(look: _Look) -> tuple[Cell, list[str]]:
-    """No complaint stands: does it still move?"""
-    if look.alive and (silent := _silent_s(look)) is not None and silent > look.expected.stall_after_s:
-        why = f"alive, but neither log nor checkpoints moved for {durations.format_duration(silent)}"
-        return Cell.STALLED, [why]
-    if any(result.present and result.lines for result in look.facts.results):
-        return Cell.RESULT, []
-    return (Cell.NOT_RUNNING if look.alive is False else Cell.HEALTHY), []
-
-
-def _crashes(look: _Look) -> Iterator[str]:
-    for log in look.facts.logs:
-        name = log.path.rpartition("/")[2]
-        if log.full_at > log.step_at and log.full_at:
-            yield f"disk full while saving, says {name}"
-        elif log.crashed_last:
-            yield f"crash in {name}: {log.crash}"
-        elif "FAILED" in log.done and log.done_at >= log.step_at:
-            yield f"the queue ended with failed cells, says {name}: {log.done}"
-
-
-def _own_runs(look: _Look) -> Iterator[str]:
-    for own in runs(look.facts):
-        if own.state == "held" or (own.state == "failed" and own.name not in look.before.ended_badly):
-            yield f"run {own.name} is {own.state}: runward status {own.name} there"
-
-
-def _gone(look: _Look) -> str:
-    count = sum(result.count or 0 for result in look.facts.results)
-    at = f" at {count}/{look.expected.total}" if look.expected.total else ""
-    return f"process gone{at} (incomplete); {_why_gone(look)}"
-
-
-def _why_gone(look: _Look) -> str:
-    """A reboot, an out-of-memory kill, or neither of the two."""
-    facts, before = look.facts, look.before
-    if before.boot_id and facts.boot_id and facts.boot_id != before.boot_id:
-        return "the box was rebooted since the last look"
-    if facts.oom_kill is not None and before.oom_kill is not None and facts.oom_kill > before.oom_kill:
-        return f"the kernel killed for memory ({facts.oom_kill - before.oom_kill} more in oom_kill)"
-    if before.boot_id is None:
-        return "why is not known: this is the first look"
-    return "no reboot, no crash line; hang-up, manual kill or quiet exit"
-
-
-def _behind(look: _Look) -> Iterator[str]:
-    for path, wanted in look.expected.sources.items():
-        have = look.facts.counts.get(path)
-        if wanted is not None and have is not None and have < wanted:
-            yield f"{path}: {have} of {wanted} files"
-
-
-def _unseen(look: _Look) -> Iterator[str]:
-    if not look.facts.complete:
-        yield "the answer broke off"
-    if look.alive is None:
-        yield "whether it lives could not be seen"
-    for log in look.facts.logs:
-        if log.why is not None and not look.done:
-            yield f"log {log.path}: {log.why}"
-    for disk in look.facts.disks:
-        if disk.why is not None:
-            yield f"mount {disk.path}: {disk.why}"
-    for path, wanted in look.expected.sources.items():
-        if wanted is None:
-            yield f"the local source of {path} could not be counted"
-        elif look.facts.counts.get(path) is None:
-            yield f"{path}: its files could not be counted ({_count_why(look, path)})"
-
-
-def _count_why(look: _Look, path: str) -> str:
-    place = look.expected.questions.words().index(f"count={path}")
-    return look.facts.whys.get(f"count.{place}", "no answer")
-
-
-def _pressure(look: _Look) -> Iterator[str]:
-    for disk in look.facts.disks:
-        if disk.bytes_pct is not None and disk.bytes_pct >= look.expected.disk_pct_max:
-            yield f"disk {disk.bytes_pct}%"
-        if disk.inodes_pct is not None and disk.inodes_pct >= look.expected.disk_pct_max:
-            yield f"inodes {disk.inodes_pct}%"
-    facts = look.facts
-    if facts.mem_current is not None and facts.mem_max:
-        share = 100 * facts.mem_current / facts.mem_max
-        if share > look.expected.mem_pct_max:
-            yield f"memory {share:.0f}% of the cgroup's limit"
-
-
-def _silent_s(look: _Look) -> float | None:
-    """Seconds since any witness moved; by the box's own clock, else since we saw it move."""
-    facts = look.facts
-    times = [log.mtime for log in facts.logs if log.mtime is not None]
-    times += [folder.newest_at for folder in facts.folders if folder.newest_at is not None]
-    if not times:
-        return None
-    ages = []
-    if facts.now is not None:
-        ages.append(max(0.0, facts.now - max(times)))
-    if look.kept.changed_at is not None and look.before.changed_at is not None:
-        ages.append(look.now - look.kept.changed_at if look.kept.changed_at < look.now else 0.0)
-    return min(ages) if ages else None
-
-
-def _notes(look: _Look) -> Iterator[str]:
-    facts, before = look.facts, look.before
-    if before.boot_id and facts.boot_id and facts.boot_id != before.boot_id and look.alive:
-        yield "rebooted since the last look; it runs again"
-    if look.alive and (text := _buffered(look)):
-        yield text
-    util = [gpu.util_pct for gpu in facts.gpus if gpu.util_pct is not None]
-    if util and max(util) == 0 and look.alive and look.kept.step != before.step and before.step:
-        yield "GPU 0 % while steps advance: bound by data or CPU, not idle"
-    if facts.threads and facts.cpus and facts.threads > 8 * facts.cpus and util and max(util) < 30:
-        yield f"{facts.threads} threads on {facts.cpus} CPUs: cap OMP_NUM_THREADS"
-    roomy = facts.mem_current is not None and facts.mem_max and facts.mem_current < facts.mem_max // 2
-    if roomy and facts.load and facts.cpus and facts.load > 4 * facts.cpus:
-        yield "the host is busy, this cgroup is not: a noisy neighbour"
-
-
-def _buffered(look: _Look) -> str | None:
-    """A silent log beside checkpoints that grow is block-buffered output."""
-    facts = look.facts
-    logs = [log.mtime for log in facts.logs if log.mtime is not None]
-    newest = [folder.newest_at for folder in facts.folders if folder.newest_at is not None]
-    if not logs or not newest or facts.now is None:
-        return None
-    frozen = facts.now - max(logs) > look.expected.stall_after_s
-    moving = facts.now - max(newest) <= look.expected.stall_after_s
-    return "log silent, checkpoints move: output is block-buffered (python -u)" if frozen and moving else None
-
-
-def _remedy(cell: Cell, expected: Expected, facts: far_facts.Facts) -> Remedy | None:
-    match cell:
-        case Cell.CRASHED:
-            return Remedy(
-                "do not restart blindly: classify the failure first, each class has its fixed remedy"
-            )
-        case Cell.GONE:
-            newest = next((f.latest or (f.names[0] if f.names else None) for f in facts.folders), None)
-            words = "resume from the newest complete checkpoint" + (f" ({newest})" if newest else "")
-            act = Act.TAKE_UP if unwatched(facts) else Act.RESUME if expected.resume else None
-            return Remedy(f"{words} and set the chain up again", act)
-        case Cell.TRANSFER:
-            return Remedy("resume the transfer", Act.TRANSFER)
-        case Cell.ALL_DONE:
-            words = "load and verify the result, pull it, then give the box back; the patrol can be removed"
-            return Remedy(words, Act.UNSCHEDULE)
-        case Cell.STALLED:
-            return Remedy("look at stacks and GPUs before anything is ended: runward health, py-spy dump")
-        case Cell.PRESSURE:
-            return Remedy(
-                "free space: old checkpoints first; for memory: fewer workers than the limit allows"
-            )
-        case Cell.UNKNOWN:
-            return Remedy("look by hand; nothing was concluded from what was not seen")
-        case _:
-            return Remedy("take its runs up there", Act.TAKE_UP) if unwatched(facts) else None

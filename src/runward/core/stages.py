@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runward.core import errors
 
@@ -14,8 +14,7 @@ _OUTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(NamedTuple):
     """One command of a chain."""
 
     name: str

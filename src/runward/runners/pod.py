@@ -7,7 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from runward import ports
 from runward.core import errors
@@ -65,20 +65,20 @@ class Pod:
         if call.cwd is not None or call.env is not None:
             pairs = [f"{key}={value}" for key, value in (call.env or {}).items()]
             inner = ("env", *(("-C", call.cwd) if call.cwd else ()), *pairs, *inner)
-        outer = replace(call, argv=self.argv(inner, stdin=bool(call.stdin)), env=None, cwd=None)
+        outer = call._replace(argv=self.argv(inner, stdin=bool(call.stdin)), env=None, cwd=None)
         done = self.host.run(outer)
         error = done.stderr.decode("utf-8", "replace").strip()
         if done.code == 127 and error == f"{self.kubectl[0]}: not found":
             raise ports.ContactLost(f"{self.name}: {self.kubectl[0]} is not installed here")
         if done.code not in (0, None) and _MISSING.search(error):
-            return replace(done, argv=call.argv, code=127)
+            return done._replace(argv=call.argv, code=127)
         if (
             done.code not in (0, None)
             and "command terminated with exit code" not in error
             and _LOST.search(error)
         ):
             raise ports.ContactLost(f"{self.name}: {error[:300]}")
-        return replace(done, argv=call.argv)
+        return done._replace(argv=call.argv)
 
     def read(self, path: str, offset: int, limit: int) -> bytes:
         """See `ports.Runner.read`."""

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runward import ports
 from runward.core import errors
@@ -33,8 +33,7 @@ class HostKeyRefused(ports.ContactLost):
     """The box shows another host key than the one that is known: nothing was sent to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """How the connection is made."""
 
     program: tuple[str, ...] = ("ssh",)

@@ -10,7 +10,6 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 
 from runward import ports
 from runward.core import errors
@@ -104,7 +103,7 @@ def _marked(chunks: Iterator[ports.Chunk]) -> Iterator[ports.Chunk]:
     for chunk in chunks:
         held.append(chunk)
         if sum(len(one.data) for one in held) - len(held[0].data) >= NEAR_END:
-            yield replace(held.popleft(), bulk=True)
+            yield held.popleft()._replace(bulk=True)
     late = sum(len(one.data) for one in held) - NEAR_END
     for chunk in held:
         early = max(0, min(late, len(chunk.data)))

@@ -10,7 +10,6 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 from runward import ports
@@ -205,7 +204,7 @@ class SqliteStore:
         def write() -> int:
             rows = self._db.execute("SELECT number FROM lease WHERE run_id = ?", (run_id,)).fetchall()
             number = (rows[0][0] if rows else 0) + 1
-            owner = json.dumps({**asdict(holder), "number": number})
+            owner = json.dumps({**holder._asdict(), "number": number})
             self._db.execute("INSERT OR REPLACE INTO lease VALUES (?, ?, ?, NULL)", (run_id, number, owner))
             return int(number)
 

@@ -29,7 +29,7 @@ def _numbers(report: patrolling.Report) -> str:
         parts.append(f"proc={facts.processes}")
     if facts.logs and facts.logs[0].steps:
         parts.append(f'step="{facts.logs[0].steps[-1][-100:]}"')
-    parts += [f"gpu{gpu.index}={_pct(gpu.util_pct)}" for gpu in facts.gpus]
+    parts += [f"gpu{gpu.number}={_pct(gpu.util_pct)}" for gpu in facts.gpus]
     parts += [f"disk={_pct(disk.bytes_pct)} inode={_pct(disk.inodes_pct)}" for disk in facts.disks]
     return " ".join(parts)
 
@@ -71,7 +71,7 @@ def _seen(facts: far_facts.Facts) -> dict[str, Any]:
         "process_lines": list(facts.process_lines),
         "tmux": None if facts.tmux is None else list(facts.tmux),
         "squeue": facts.squeue,
-        "gpus": [{"index": g.index, "util_pct": g.util_pct, "mem_used_mib": g.used_mib} for g in facts.gpus],
+        "gpus": [{"index": g.number, "util_pct": g.util_pct, "mem_used_mib": g.used_mib} for g in facts.gpus],
         "memory": {"current": facts.mem_current, "max": facts.mem_max, "oom_kill": facts.oom_kill},
         "mounts": [
             {"path": d.path, "bytes_pct": d.bytes_pct, "inodes_pct": d.inodes_pct, "why": d.why} for d in facts.disks
@@ -86,7 +86,7 @@ def _seen(facts: far_facts.Facts) -> dict[str, Any]:
         ],
         "markers": dict(facts.markers),
         "results": [
-            {"path": r.path, "present": r.present, "count": r.count, "lines": list(r.lines)} for r in facts.results
+            {"path": r.path, "present": r.present, "count": r.files, "lines": list(r.lines)} for r in facts.results
         ],
         "counts": dict(facts.counts),
         "runs": [{"run": o.name, "state": o.state, "watched": o.watched} for o in patrolling.runs(facts)],
@@ -100,7 +100,7 @@ def classic(report: patrolling.Report, expected: patrolling.Expected) -> list[st
     if facts is None:
         why = "only YOU can see the console (balance / power / preemption). Check it."
         return [plain(f"PATROL {report.box}: ssh FAILED — {why}")]
-    total, have = expected.total or 0, sum(result.count or 0 for result in facts.results)
+    total, have = expected.total or 0, sum(result.files or 0 for result in facts.results)
     epoch = next((log.epoch for log in facts.logs if log.epoch), None)
     disk = facts.disks[0] if facts.disks else far_facts.Disk("")
     first = (
