@@ -6,6 +6,7 @@ A missed limit is marked in the table and fails nothing: a shared box has its da
 
 import argparse
 import contextlib
+import datetime as dt
 import json
 import math
 import os
@@ -107,6 +108,10 @@ def spread(values: list[float]) -> dict:
 # -- start-up ----------------------------------------------------------------------------------------------------
 
 
+def instant(text: str) -> float:
+    return dt.datetime.fromisoformat(text).timestamp()
+
+
 def start_up(rounds: int) -> dict:
     """Wall and CPU milliseconds of each command, taken in turn, so that a busy moment hits all of them."""
     commands = {
@@ -160,8 +165,8 @@ def deaths(seconds: float) -> dict:
     time.sleep(seconds)
     place.runward("stop", "bench", "--now")
     died = [float(line) for line in (place.work / "deaths").read_text().split()]
-    decided = {e["attempt"]: e["at"] for e in place.events() if e["kind"] == "decided"}
-    began = {e["attempt"]: e["at"] for e in place.events() if e["kind"] == "attempt_started"}
+    decided = {e["attempt"]: instant(e["at"]) for e in place.events() if e["kind"] == "decided"}
+    began = {e["attempt"]: instant(e["at"]) for e in place.events() if e["kind"] == "attempt_started"}
     place.close()
     to_decision = [(decided[n] - at) * 1000 for n, at in enumerate(died, 1) if n in decided]
     to_exec = [(began[n + 1] - at) * 1000 for n, at in enumerate(died, 1) if n + 1 in began]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runward import ports
 from runward.app import diagnose as app
-from runward.core import context, diagnosis, failures, signals
+from runward.core import context, diagnosis, failures, job, signals
 from runward.wiring import diagnose as wired
 
 ENGINE = wired.engine()
@@ -129,11 +129,29 @@ def test_the_rank_that_never_came_to_the_collective_is_named():
     assert (found.verdict.cause, found.verdict.rank, found.verdict.action) == ("hang", 3, "restart")
 
 
-def test_unknown_shows_the_unusual_lines_instead_of_a_guess():
+def test_unknown_shows_the_unusual_lines_once_and_numbered_instead_of_a_guess():
     log = STEPS * 40 + "flux capacitor misaligned in sector 7\n" + STEPS
     found = judged(log)
     assert found.verdict.cause == "unknown"
     assert "flux capacitor misaligned in sector 7" in found.extra["unusual"]
+    shown = {one.offset: one for one in found.evidence}
+    assert len(shown) == len(found.evidence)
+    lines = log.splitlines()
+    assert all(lines[one.line - 1] == one.text for one in shown.values())
+
+
+@pytest.mark.parametrize(
+    ("log", "cause", "certainty"),
+    [
+        ("step 1/3 loss 2\nstep 2/3 loss 2\nstep 3/3 loss 1\n", "none", "likely"),
+        ("step 1/3 loss 2\nTraining completed.\n", "none", "likely"),
+        ("step 1/3 loss 2\nstep 2/3 loss 2\n", "unknown", "possible"),
+    ],
+)
+def test_an_exit_that_nobody_saw_is_a_good_end_only_where_the_training_says_so(log, cause, certainty):
+    logs = [app.Log(signals.Source("run.log"), [ports.Chunk(0, log.encode())])]
+    found = app.judge(ENGINE, logs, context.Context(exit=job.ExitStatus.unseen(), running=False))
+    assert (found.verdict.cause, found.verdict.certainty) == (cause, certainty)
 
 
 def test_a_spike_before_an_early_stop_is_instability():

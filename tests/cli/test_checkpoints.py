@@ -60,8 +60,10 @@ def test_restore_undoes_a_rename_and_says_what_it_did(tmp_path, capsys):
     assert entry.run(["checkpoints", "restore", str(directory), "step_20.pt"]) == 0
     assert "has its name back" in capsys.readouterr().out
     assert (directory / "step_20.pt").exists()
-    assert entry.run(["checkpoints", "restore", str(directory)]) == 0
-    assert "nothing is quarantined" in capsys.readouterr().err
+    assert entry.run(["checkpoints", "restore", "--json", str(directory)]) == 0
+    printed = capsys.readouterr()
+    assert "nothing is quarantined" in printed.err
+    assert json.loads(printed.out)["outcomes"] == []
 
 
 def test_no_control_character_of_a_name_reaches_the_terminal(tmp_path, capsys):

@@ -136,6 +136,7 @@ def test_a_restart_that_recovers_is_told_with_what_it_recovered_from():
     life.see(events.Recovered(at=56.0, attempt=2, step=21, after_s=6.0))
     assert life.wait(60) == ["demo recovered at step 21, 6.0 s after its end"]
     assert "killed by SIGKILL" in life.sent[0].text
+    assert life.sent[0].payload["step"] == 21
 
 
 def test_a_loss_that_is_not_finite_is_told_and_resolved():

@@ -44,7 +44,8 @@ def verify(directory: str, structure: bool, as_json: bool) -> int:
 @checkpoints.command("restore")
 @click.argument("directory", metavar="DIR")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-def restore(directory: str, names: tuple[str, ...]) -> int:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def restore(directory: str, names: tuple[str, ...], as_json: bool) -> int:
     """Undo a quarantine by rename: all of DIR, with the pointers that were rewritten, or only NAMEs.
 
     Exit 1: something could not be put back; each line says what and why.
@@ -54,7 +55,10 @@ def restore(directory: str, names: tuple[str, ...]) -> int:
     if not os.path.isdir(directory):
         raise errors.NotFound(errors.Problem("no such directory", directory))
     outcomes = wired.restore(directory, names)
-    for text, _ in outcomes:
+    if as_json:
+        rows = [{"text": text, "ok": ok} for text, ok in outcomes]
+        click.echo(json.dumps({"schema_version": 1, "directory": directory, "outcomes": rows}, indent=1))
+    for text, _ in () if as_json else outcomes:
         click.echo(_printable(text))
     if not outcomes:
         click.echo(f"runward: nothing is quarantined in {_printable(directory)}", err=True)
@@ -77,7 +81,7 @@ def _print(listing: values.Listing, as_json: bool) -> None:
             "schema_version": 1,
             "directory": listing.directory,
             "latest_complete": newest.path if newest is not None else None,
-            "checkpoints": [row.to_json() for row in listing.checkpoints],
+            "checkpoints": [{**row.to_json(), "at": durations.iso(row.at)} for row in listing.checkpoints],
             "pointers": [pointer.to_json() for pointer in listing.pointers],
             "problem": listing.problem or None,
         }

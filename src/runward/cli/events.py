@@ -11,11 +11,11 @@ from runward.cli import printing
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def events(run: str, follow: bool, as_json: bool) -> None:
     """Show what happened, oldest first, as it was journalled before it was acted upon."""
-    from runward.ui import text
+    from runward.ui import text, view
     from runward.wiring import looking
 
-    for body in looking.history(run, follow=follow):
+    for body in map(view.event, looking.history(run, follow=follow)):
         if as_json:
-            printing.as_line({"schema_version": 1, **body})
+            printing.as_line(body)
         else:
             printing.data(text.event(body))

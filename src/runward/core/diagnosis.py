@@ -234,10 +234,10 @@ def _diagnosis(
     chosen = finding.chosen
     proof = evidences.supporting(chosen, finding.found, finding.suspects, book)
     rare = unusual.pick(book) if verdict.cause is _C.UNKNOWN else []
-    proof += [evidences.unusual_line(*line) for line in rare]
+    proof = evidences.once([*proof, *(evidences.unusual_line(*line) for line in rare)])
     return failures.Diagnosis(
         verdict=verdict,
-        evidence=tuple(proof[:12]),
+        evidence=tuple(evidences.numbered(proof[:12], book)),
         counter_evidence=tuple(
             testimony.contradictions(verdict.cause, ctx) + evidences.survived(finding.dropped, verdict.cause)
         ),

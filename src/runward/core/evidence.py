@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from runward.core import candidates, casebook, collectives, durations, failures, redact, signals
 
@@ -66,7 +67,7 @@ def supporting(
         lines += _standing(book)
     if chosen.cause is _C.UNKNOWN:
         lines += [of_candidate(c) for c in found if c.entry is not None][-3:]
-    return list(_once(lines))
+    return once(lines)
 
 
 def _few_of_each_rule(same: list[candidates.Candidate]) -> list[candidates.Candidate]:
@@ -104,13 +105,13 @@ def survived(dropped: list[candidates.Candidate], cause: failures.Cause) -> list
     """Lines that look like a failure and were not its cause: the run went on after them."""
     if cause is not _C.NONE:
         return []
-    return list(_once(of_candidate(c) for c in dropped[:2] + dropped[-2:]))
+    return once(of_candidate(c) for c in dropped[:2] + dropped[-2:])
 
 
 def echoes(chosen: candidates.Candidate, found: list[candidates.Candidate]) -> list[failures.Evidence]:
     """What follows from the first cause."""
     others = [c for c in found if c.entry is not None and c.cause is not chosen.cause]
-    return list(_once(of_candidate(c) for c in others[:5]))
+    return once(of_candidate(c) for c in others[:5])
 
 
 def launcher_rank(found: list[candidates.Candidate]) -> int | None:
@@ -122,10 +123,40 @@ def launcher_rank(found: list[candidates.Candidate]) -> int | None:
     return pick[0].rank if pick else None
 
 
-def _once(lines: Iterable[failures.Evidence]) -> Iterable[failures.Evidence]:
-    seen: set[tuple[str | None, int | None, str]] = set()
+def once(lines: Iterable[failures.Evidence]) -> list[failures.Evidence]:
+    """Each line of each file once, each word of another witness once."""
+    seen: set[tuple[str | None, int | str]] = set()
+    kept = []
     for line in lines:
-        key = (line.file, line.offset, line.text)
+        key = (line.file, line.text if line.offset is None else line.offset)
         if key not in seen:
             seen.add(key)
-            yield line
+            kept.append(line)
+    return kept
+
+
+def numbered(lines: Iterable[failures.Evidence], book: casebook.Casebook) -> list[failures.Evidence]:
+    """With line numbers for those of the kept ends of the sources, counted from a recognised line before them."""
+    return [line if line.line is not None else replace(line, line=_line_of(line, book)) for line in lines]
+
+
+def _line_of(one: failures.Evidence, book: casebook.Casebook) -> int | None:
+    edges = book.edges.get(one.file)
+    if edges is None or one.offset is None:
+        return None
+    start = edges.size - len(edges.tail)
+    before = max(
+        (
+            (entry.signal.offset, entry.signal.line)
+            for bucket in book.buckets.values()
+            for entry in bucket
+            if entry.signal.file == one.file
+            and entry.signal.line is not None
+            and entry.signal.offset is not None
+            and start <= entry.signal.offset <= one.offset
+        ),
+        default=None,
+    )
+    if before is None:
+        return None
+    return before[1] + edges.tail.count(b"\n", before[0] - start, one.offset - start)

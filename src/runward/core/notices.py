@@ -93,6 +93,15 @@ def waits(event: events.Decided, after: run.RunState) -> Message:
     return message(Word.ALERT, event, after, f"{after.run} waits: {event.reason}", "")
 
 
+def _step(event: events.Event, last: run.Attempt | None) -> int | None:
+    """The step that the event tells of, else the newest that the attempt is known to have reached."""
+    if isinstance(event, events.Recovered):
+        return event.step
+    if last is None:
+        return None
+    return last.last_step if last.last_step is not None else last.first_step
+
+
 def message(word: Word, event: events.Event, after: run.RunState, title: str, text: str) -> Message:
     """A notice about a run with its cause, three lines of evidence and the next command where they help."""
     last = after.last
@@ -109,7 +118,7 @@ def message(word: Word, event: events.Event, after: run.RunState, title: str, te
         "run": after.run,
         "at": durations.iso(event.at),
         "attempt": last.n if last else None,
-        "step": last.last_step if last else None,
+        "step": _step(event, last),
         "total_steps": last.total if last else None,
         "verdict": dict(verdict) or None,
         "evidence": [dict(item) for item in _evidence(after)],

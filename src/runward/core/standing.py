@@ -1,6 +1,7 @@
 """Runs whose log accuses nobody: finished, alive, hung, ended early, or simply not explained."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from runward.core import candidates, casebook, context, exits, failures, signals
 
@@ -22,6 +23,10 @@ def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate
         return _finished(book, ctx)
     if ctx.exit is None and not ctx.state.startswith("FAILED") and ctx.state != "ERROR":
         return _made(_C.NONE, _A.NONE, "nothing in the log speaks of a failure")
+    if ctx.exit is not None and not ctx.exit.seen:
+        complete = _complete(book, ctx)
+        if complete is not None:
+            return complete
     if _end_mark(book):
         return _made(_C.NONE, _A.NONE, "the training's own end mark is there; it failed while shutting down")
     said = f" ({exits.words(ctx.exit)})" if ctx.exit else ""
@@ -39,6 +44,19 @@ def _made(
 def _end_mark(book: casebook.Casebook) -> casebook.Entry | None:
     marks = book.entries(signals.Role.END_MARK)
     return marks[-1] if marks else None
+
+
+def _complete(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate | None:
+    """Nobody saw how it exited, and its own words say that it came to its end."""
+    span, mark = book.span(), _end_mark(book)
+    total = ctx.total_steps or span.total
+    if mark is not None:
+        text = "the training's own end mark is there; how it exited was not seen"
+    elif total is not None and span.last_step is not None and span.last_step >= total:
+        mark, text = _last_progress(book), f"all {total} steps were reached; how it exited was not seen"
+    else:
+        return None
+    return replace(_made(_C.NONE, _A.NONE, text, mark), weight=candidates.SYMPTOM)
 
 
 def _finished(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:

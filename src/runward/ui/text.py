@@ -209,16 +209,25 @@ def _ledger(body: Mapping[str, Any]) -> list[str]:
 
 
 def event(body: Mapping[str, Any]) -> str:
-    """One line of `runward events`."""
+    """One line of `runward events`; `body` as `view.event` gives it."""
     if body["kind"] == "box":
-        return f"{durations.iso(body['at'])} box attempt={body['attempt']} {box(body)}"
-    shown = {
-        k: v
-        for k, v in body.items()
-        if k not in {"kind", "at", "diagnosis", "learned"} and v not in (None, "", [], {}, ())
-    }
+        return f"{body['at']} box attempt={body['attempt']} {box(body)}"
+    words = [f"{body['at']} {body['kind']}"]
+    words += [_field(k, v) for k, v in body.items() if k not in _UNSAID and v not in _EMPTY]
     verdict = (body.get("diagnosis") or {}).get("verdict")
     if verdict:
-        shown["verdict"] = f"{verdict['cause']}/{verdict['action']} ({verdict['certainty']})"
-    words = " ".join(f"{key}={value}" for key, value in shown.items())
-    return f"{durations.iso(body['at'])} {body['kind']} {words}".rstrip()
+        words.append(f"verdict={verdict['cause']}/{verdict['action']} ({verdict['certainty']})")
+    return " ".join(words)
+
+
+_UNSAID = frozenset({"schema_version", "kind", "at", "diagnosis", "learned", "undo"})
+_EMPTY: tuple[object, ...] = (None, "", [], {}, (), False)
+
+
+def _field(key: str, value: object) -> str:
+    """One field of an event: flags by their name alone, lists as words."""
+    if key == "exit" and isinstance(value, Mapping):
+        return f"exit={_exit(value).removeprefix('exit code ').removeprefix('exit status ')}"
+    if isinstance(value, list | tuple):
+        return f"{key}={'; '.join(map(str, value))}"
+    return key if value is True else f"{key}={value}"

@@ -246,3 +246,17 @@ def row(state: run.RunState, look: Look) -> dict[str, Any]:
         "contact": state.contact_lost_at is None,
         "created_at": durations.iso(state.created_at),
     }
+
+
+_INSTANTS = frozenset({"at", "written_at", "last_step_at", "since"})
+
+
+def event(body: Mapping[str, Any]) -> dict[str, Any]:
+    """One line of `runward events --json`: a line of the journal, its instants as everywhere else."""
+    return {
+        "schema_version": 1,
+        **{
+            key: durations.iso(value) if key in _INSTANTS and isinstance(value, int | float) else value
+            for key, value in body.items()
+        },
+    }
