@@ -16,6 +16,7 @@ _OURS = {
 """By the word of the decision to end it."""
 _FACTS: dict[str, tuple[failures.Cause, failures.Action, int, str]] = {
     "oom_kill": (_C.HOST_OOM, _A.CHANGE, 96, "the memory cgroup killed it"),
+    "step_oom": (_C.HOST_OOM, _A.CHANGE, 55, "the memory cgroup killed a step of it"),
     "node_oom": (_C.HOST_OOM, _A.RESTART_ELSEWHERE, 95, "the node ran out of memory"),
     "preempted": (_C.PREEMPTED, _A.RESTART, 96, "it was preempted"),
     "time_limit": (_C.TIME_LIMIT, _A.RESTART, 96, "its time limit was reached"),

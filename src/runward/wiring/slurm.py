@@ -31,10 +31,12 @@ def record_of(job_id: str) -> records.Record:
     """What Slurm knows of a job now. Raises NotFound, Unreachable."""
     asking = ask()
     found = asking.queue([job_id])
+    if any(one.startswith(f"{job_id}_") for one in found):
+        _not_found(job_id, found)  # an array: accounting names it as if it were one job until it is split
     told = found.get(job_id) or asking.accounts([job_id]).get(job_id) or asking.show(job_id).get(job_id)
     if told is None:
         _not_found(job_id, found)
-    return told
+    return asking.with_accounts({job_id: told})[job_id]
 
 
 def _not_found(job_id: str, found: dict[str, records.Record]) -> NoReturn:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import waiting
+from backends.slurm import memory
 
 PROGRAMS = (
     *("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db"),
@@ -33,8 +34,7 @@ SlurmdLogFile={dir}/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
-JobAcctGatherParams=OverMemoryKill,NoShared
-TaskPlugin=task/none
+{memory}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=100
@@ -58,6 +58,8 @@ NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 OverSubscribe=NO
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 OverSubscribe=NO
 """
+_BY_KERNEL = "JobAcctGatherParams=NoShared\nTaskPlugin=task/cgroup"
+_BY_ACCOUNTING = "JobAcctGatherParams=OverMemoryKill,NoShared\nTaskPlugin=task/none"
 _ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
@@ -112,12 +114,16 @@ class Cluster:
         (self.folder / "state").mkdir(exist_ok=True)
         for node in self.nodes:
             (self.folder / f"spool.{node}").mkdir(exist_ok=True)
+        self.groups = memory.Groups(self.folder)
+        if self.groups.missing is None:
+            self.groups.write(self.folder / "cgroup.conf")
         port, first = _free_ports(len(self.nodes) + 2)
         self._ports = {"accounting": first + len(self.nodes), "database": first + len(self.nodes) + 1}
         self._conf = _CONF.format(
             host=socket.gethostname().partition(".")[0],
             port=port,
             dir=self.folder,
+            memory=_BY_ACCOUNTING if self.groups.missing else _BY_KERNEL,
             nodes=len(self.nodes),
             first=first,
             last=first + len(self.nodes) - 1,
@@ -227,6 +233,7 @@ class Cluster:
             time.sleep(0.5)
         for name in (*self.nodes, "slurmctld", "slurmdbd", "munged", "mariadbd"):
             self.stop(name, signal.SIGKILL if name in (*self.nodes, "mariadbd") else signal.SIGTERM)
+        self.groups.remove()
 
     def run(self, *argv: str, check: bool = True) -> str:
         """Output of a Slurm command."""

@@ -43,7 +43,10 @@ class Slow:
                 "--place-arg=--mem=6000",
             )
         (world.folder / "eat.py").write_text(_EATING)
-        self._start("memory", f"{sys.executable} {world.folder}/eat.py", "--place-arg=--mem=60")
+        eating = f"{sys.executable} {world.folder}/eat.py"
+        self._start("memory", f'echo "step 1/9 loss: 1"; {eating}', "--place-arg=--mem=60")
+        if world.cluster.groups.missing is None:
+            self._start("step", f"srun --mpi=none {eating}", "--place-arg=--mem=60")
 
     @functools.cache  # noqa: B019 -- one object a session
     def checkpoints(self, name: str) -> Path:

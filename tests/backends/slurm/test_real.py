@@ -181,7 +181,12 @@ def test_without_munge_nothing_is_seen_and_nothing_is_denied(
     world: worlds.World, asked: Callable[[float], backend.Slurm]
 ) -> None:
     slurm = asked(0.1)
-    handle = slurm.submit(job.JobSpec((str(world.script("sleep 300")),), "/tmp", world.env), "demo-1-abd")
+    script = str(world.script("echo begun; sleep 300"))
+    handle = slurm.submit(job.JobSpec((script,), "/tmp", world.env), "demo-1-abd")
+    log = world.folder / f"log-{backend.split(handle)[0]}.txt"
+    waiting.wait_until(
+        lambda: log.exists() and log.read_text(), "it runs: a launch that is cut off takes a minute", 90
+    )
     waiting.wait_until(lambda: isinstance(slurm.poll([handle])[handle], job.JobStatus), "a look")
     world.cluster.stop("munged")
     try:

@@ -24,6 +24,24 @@ def test_a_job_that_eats_more_memory_than_it_asked_for_is_not_submitted_again_un
     assert only["decision"]["action"] == "change"
 
 
+@pytest.mark.root
+@pytest.mark.parametrize(("name", "word"), [("memory", "OUT_OF_MEMORY"), ("step", "FAILED")])
+def test_a_job_that_the_kernel_ends_for_its_memory_is_proven_to_be_so(
+    slow: slow_runs.Slow, name: str, word: str
+) -> None:
+    cluster = slow.world.cluster
+    if cluster.groups.missing is not None:
+        pytest.skip(cluster.groups.missing)
+    assert slow.ended(name) != 0
+    (only,) = slow.world.attempts(name)
+    state = cluster.run("squeue", "-h", "-t", "all", "-j", only["job"], "-o", "%T").strip()
+    assert state == word, "of a step that was killed Slurm itself only says that the script failed"
+    verdict = only["verdict"]
+    assert (verdict["cause"], verdict["certainty"]) == ("host_oom", "proven"), json.dumps(verdict)
+    assert only["exit"]["signum"] is None, "125 is Slurm's word for it and no signal"
+    assert only["decision"]["action"] == "change"
+
+
 def test_a_job_is_queued_again_in_place_and_only_its_own_text_is_read(slow: slow_runs.Slow) -> None:
     assert slow.ended("again") == 0, slow.world.words()
     first, second = slow.world.attempts("again")

@@ -5,7 +5,7 @@ An answer that says "no such job" is an answer; everything else that fails raise
 
 import getpass
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runward import ports
 from runward.backends.slurm import records
@@ -36,6 +36,7 @@ _UNSURE = (
     "communication",
     "Timeout",
 )
+_ACCOUNTED = frozenset({"CANCELLED", "COMPLETED"})
 MOST_IDS = 500
 """Above so many ids squeue is asked by user."""
 MOST_BYTES = 64 << 20
@@ -96,6 +97,24 @@ class Commands:
                 if not self._accounting:
                     return {}
             raise
+
+    def with_accounts(self, found: Mapping[str, records.Record]) -> dict[str, records.Record]:
+        """With what accounting says of jobs that are over: who cancelled them, and how their steps ended."""
+        over = [key for key, one in found.items() if one.word in _ACCOUNTED and one.told_by != "sacct"]
+        try:
+            told = self.accounts(over) if over else {}
+        except ports.ContactLost:
+            told = {}
+        more = {
+            key: replace(
+                found[key],
+                cancelled_by=told[key].cancelled_by,
+                derived=told[key].derived or found[key].derived,
+            )
+            for key in over
+            if key in told
+        }
+        return {**found, **more}
 
     def show(self, job_id: str) -> dict[str, records.Record]:
         """What the controller has of one job. Raises ContactLost."""

@@ -6,7 +6,7 @@ A look is made by a thread of its own, so that a controller that does not answer
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from runward import ports
 from runward.backends.slurm import chains, commands, records, words
@@ -125,7 +125,7 @@ class Looker:
         }
         self._own = {key for key, record in kept.items() if record.uid == self._uid}
         denied = frozenset(one for one in absent if one not in kept and one not in why_not)
-        return Look(self._mono(), self._with_accounts(kept), denied, why_not, links=links)
+        return Look(self._mono(), self._asking.with_accounts(kept), denied, why_not, links=links)
 
     def _beyond(self, absent: Sequence[str]) -> tuple[dict[str, records.Record], dict[str, str]]:
         """Accounting first, then the controller."""
@@ -145,25 +145,6 @@ class Looker:
             except ports.ContactLost as error:
                 why_not[one] = str(error)
         return found, {key: why for key, why in why_not.items() if key not in found}
-
-    def _with_accounts(self, found: dict[str, records.Record]) -> dict[str, records.Record]:
-        """Only accounting says who cancelled a job, and whether a step of a good one failed."""
-        over = [key for key, one in found.items() if one.word in _ACCOUNTED and one.told_by != "sacct"]
-        if not over:
-            return found
-        try:
-            told = self._asking.accounts(over)
-        except ports.ContactLost:
-            return found
-        for key in over:
-            if key in told:
-                found[key] = replace(
-                    found[key], cancelled_by=told[key].cancelled_by, derived=told[key].derived
-                )
-        return found
-
-
-_ACCOUNTED = frozenset({"CANCELLED", "COMPLETED"})
 
 
 def _with_wholes(found: dict[str, records.Record], jobs: Sequence[str]) -> dict[str, records.Record]:

@@ -14,7 +14,7 @@ SEPARATOR = "\x1f"
 SQUEUE_FIELDS = (
     "JobArrayID", "JobID", "State", "RestartCnt", "exit_code", "NodeList", "Reason", "StartTime", "EndTime",
     "SubmitTime", "UserID", "HetJobID", "STDOUT", "STDERR", "WorkDir",
-    "Dependency", "TimeLimit", "Name", "Comment",
+    "Dependency", "TimeLimit", "Name", "Comment", "DerivedEC",
 )  # fmt: skip
 SACCT_FIELDS = (
     "JobID",
@@ -28,6 +28,9 @@ SACCT_FIELDS = (
     "TimelimitRaw",
     "JobName",
 )
+OUT_OF_MEMORY = "0:125"
+"""Slurm's word for "a memory cgroup killed something", in place of an exit."""
+_LAST_SIGNUM = 64
 _NONE = frozenset({"", "(null)", "N/A", "None", "Unknown", "None assigned"})
 _KEY = re.compile(r"(?:^| )([A-Za-z][A-Za-z:/_]*)=")
 
@@ -92,6 +95,7 @@ def _of_squeue(row: Mapping[str, str]) -> Record:
         raw_id=row["JobID"],
         restarts=_number(row["RestartCnt"]),
         exit=exit_of(row["exit_code"]),
+        derived=_pair(row["DerivedEC"]),
         nodes=row["NodeList"],
         reason=row["Reason"],
         started_at=instant(row["StartTime"]),
@@ -213,10 +217,11 @@ def canceller(state: str) -> str | None:
 
 
 def exit_of(text: str) -> job.ExitStatus | None:
-    """`a:b` (code and signal), or a wait status as one number.
+    """`a:b` (code and signal), or a wait status as one number; None for what no process ends by.
 
     >>> exit_of("3:0").code, exit_of("0:15").signum, exit_of("768").code, exit_of("15").signum, exit_of("x")
     (3, 15, 3, 15, None)
+    >>> exit_of(OUT_OF_MEMORY)
     """
     code, colon, signum = text.strip().partition(":")
     if not code.isdigit() or (colon and not signum.isdigit()):
@@ -225,7 +230,18 @@ def exit_of(text: str) -> job.ExitStatus | None:
         status = int(code)
         code, signum = str(status >> 8 & 0xFF), str(status & 0x7F)
     number = int(signum)
+    if number > _LAST_SIGNUM:
+        return None
     return job.ExitStatus(None, number) if number else job.ExitStatus(int(code))
+
+
+def _pair(text: str) -> str:
+    """A wait status as `a:b`; a pair stays one.
+
+    >>> _pair("253"), _pair("256"), _pair("0:125"), _pair("")
+    ('0:125', '1:0', '0:125', '')
+    """
+    return f"{int(text) >> 8 & 0xFF}:{int(text) & 0x7F}" if text.isdigit() else text
 
 
 def instant(text: str) -> float | None:

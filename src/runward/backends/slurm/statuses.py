@@ -56,6 +56,8 @@ def witnesses(record: records.Record) -> tuple[job.Witness, ...]:
         return (job.Witness("scheduler", "cancelled_by", who, at),)
     if record.word == "PREEMPTED":
         return (job.Witness("scheduler", "preempted", record.reason, at),)
+    if record.word == "FAILED" and record.derived == records.OUT_OF_MEMORY:
+        return (job.Witness("scheduler", "step_oom", f"DerivedExitCode {record.derived}", at),)
     if record.word == "COMPLETED" and record.derived not in ("", "0:0"):
         text = f"the script ended well, and a step of it with {record.derived} (DerivedExitCode)"
         return (job.Witness("scheduler", "step_failed", text, at),)
