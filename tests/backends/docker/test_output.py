@@ -8,6 +8,7 @@ import pytest
 
 from backends.docker import engine as engines
 from runward import ports
+from runward.backends import intake
 from runward.backends.docker import output
 
 pytestmark = pytest.mark.docker
@@ -94,8 +95,8 @@ def test_a_reader_that_does_not_read_does_not_hold_the_whole_log(engine, follow)
     container = engine.run(command=("sh", "-c", script))
     reader = follow(container)
     reader.has(b"x")
-    until(lambda: len(reader.stream._waiting) >= output._ROOM)
-    assert len(reader.stream._waiting) < output._ROOM + (1 << 17)
+    until(lambda: len(reader.stream._intake._waiting) >= intake._ROOM)
+    assert len(reader.stream._intake._waiting) < intake._ROOM + (1 << 17)
     reader.stream.read_new(1 << 16)
     until(lambda: reader.stream.read_new(1 << 20) == [] and not reader.stream._thread.is_alive())
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from runward import ports
+from runward.backends import intake
 from runward.backends.docker import client, inspected
 
-_ROOM = 4 << 20
 _LAST_S = 10.0
 
 
@@ -137,15 +137,11 @@ class Follower:
         self._engine = engine
         self._container = container
         self._alive = alive
-        self._changed = threading.Condition()
-        self._waiting = bytearray()
-        self._offset = 0
+        self._intake = intake.Intake()
         self._last = b""
         self._repeats = 0
-        self._lost: ports.ContactLost | None = None
         self._thread: threading.Thread | None = None
         self._complete = False
-        self._closed = False
         self._reading = False
         self._over = False
 
@@ -154,18 +150,7 @@ class Follower:
         self._ensure_reader()
         if self._over:
             self._wait_for_the_last()
-        with self._changed:
-            data = bytes(self._waiting[:budget])
-            del self._waiting[: len(data)]
-            self._changed.notify_all()
-            lost, self._lost = self._lost, None
-        if data:
-            chunk = ports.Chunk(self._offset, data)
-            self._offset += len(data)
-            return [chunk]
-        if lost is not None:
-            raise lost
-        return []
+        return self._intake.take(budget)
 
     def ended(self) -> None:
         """The container is over: a look waits for what is still on its way."""
@@ -174,17 +159,14 @@ class Follower:
     def _wait_for_the_last(self) -> None:
         deadline = time.monotonic() + _LAST_S
         while time.monotonic() < deadline:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or not self._reading, 1.0)
-                if self._waiting or self._lost is not None or (self._complete and not self._reading):
-                    return
+            ready = self._intake.wait(lambda: not self._reading, 1.0)
+            if ready or (self._complete and not self._reading):
+                return
             self._ensure_reader()
 
     def close(self) -> None:
         """Stop reading; the thread ends with its next message."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._intake.close()
 
     def _ensure_reader(self) -> None:
         """An answer ends with its container or with its engine; only one that began after the container's
@@ -203,20 +185,18 @@ class Follower:
         try:
             self._read()
         except ports.ContactLost as lost:
-            self._fail(lost)
+            self._stopped(lost)
         except client.EngineError as refused:
-            self._fail(ports.ContactLost(f"log of {self.name}: {refused.message}"))
+            self._stopped(ports.ContactLost(f"log of {self.name}: {refused.message}"))
         except Exception as error:  # noqa: BLE001 -- the border of a thread that we started
-            self._fail(ports.ContactLost(f"log of {self.name}: {error!r}"))
-        finally:
-            with self._changed:
-                self._reading = False
-                self._changed.notify_all()
+            self._stopped(ports.ContactLost(f"log of {self.name}: {error!r}"))
+        else:
+            self._stopped(None)
 
-    def _fail(self, lost: ports.ContactLost) -> None:
-        with self._changed:
-            self._lost = lost
-            self._complete = False
+    def _stopped(self, lost: ports.ContactLost | None) -> None:
+        self._complete = self._complete and lost is None
+        self._reading = False
+        self._intake.tell(lost)
 
     def _read(self) -> None:
         raw = self._engine.json(client.Request("GET", f"/containers/{self._container}/json"))
@@ -233,13 +213,10 @@ class Follower:
                     return
 
     def _keep(self, batch: Sequence[Piece]) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._waiting) < _ROOM)
-            for piece in batch:
-                self._waiting += piece.data
-                self._repeats = self._repeats + 1 if piece.stamp == self._last else 1
-                self._last = piece.stamp or self._last
-            return not self._closed
+        for piece in batch:
+            self._repeats = self._repeats + 1 if piece.stamp == self._last else 1
+            self._last = piece.stamp or self._last
+        return self._intake.put(b"".join(piece.data for piece in batch))
 
 
 class _Repeats:

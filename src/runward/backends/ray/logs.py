@@ -4,9 +4,9 @@ import threading
 from collections.abc import Sequence
 
 from runward import ports
+from runward.backends import intake
 from runward.backends.ray import client
 
-_ROOM = 4 << 20
 _LAST_LINES_S = 10.0
 
 
@@ -19,52 +19,32 @@ class Follower:
         self.name = f"ray:{job_id}"
         self._dashboard = dashboard
         self._path = f"/api/jobs/{job_id}/logs/tail"
-        self._changed = threading.Condition()
-        self._waiting = bytearray()
-        self._offset = 0
+        self._intake = intake.Intake()
         self._received = 0
-        self._lost: ports.ContactLost | None = None
         self._thread: threading.Thread | None = None
         self._ended = False
         """Ray closed the log: the job was over by then."""
-        self._closed = False
         self.over = False
         """Set by whoever knows that the job has ended: what is still under way is then waited for."""
 
     def read_new(self, budget: int) -> Sequence[ports.Chunk]:
         """See `ports.LogStream.read_new`."""
         self._ensure_reader()
-        with self._changed:
-            if self.over and not self._waiting:
-                self._changed.wait_for(self._something, _LAST_LINES_S)
-            data = bytes(self._waiting[:budget])
-            del self._waiting[: len(data)]
-            self._changed.notify_all()
-            lost, self._lost = self._lost, None
-        if data:
-            chunk = ports.Chunk(self._offset, data)
-            self._offset += len(data)
-            return [chunk]
-        if lost is not None:
-            raise lost
-        return []
-
-    def _something(self) -> bool:
-        return bool(self._waiting) or self._ended or self._lost is not None
+        if self.over and self._intake.empty:
+            self._intake.wait(lambda: self._ended, _LAST_LINES_S)
+        return self._intake.take(budget)
 
     @property
     def complete(self) -> bool:
         """Whether everything was read that the job wrote."""
-        return self._ended and not self._waiting
+        return self._ended and self._intake.empty
 
     def close(self) -> None:
         """Stop reading; the thread ends with its next message."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._intake.close()
 
     def _ensure_reader(self) -> None:
-        if self._ended or self._closed or (self._thread is not None and self._thread.is_alive()):
+        if self._ended or self._intake.closed or (self._thread is not None and self._thread.is_alive()):
             return
         self._thread = threading.Thread(target=self._follow, name=f"log of {self.name}", daemon=True)
         self._thread.start()
@@ -83,14 +63,9 @@ class Follower:
             self._settle(ports.ContactLost(f"log of {self.name}: {error!r}"))
 
     def _settle(self, lost: ports.ContactLost | None) -> None:
-        with self._changed:
-            self._ended, self._lost = lost is None, lost
-            self._changed.notify_all()
+        self._ended = lost is None
+        self._intake.tell(lost)
 
     def _keep(self, data: bytes) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._waiting) < _ROOM)
-            self._waiting += data
-            self._received += len(data)
-            self._changed.notify_all()
-            return not self._closed
+        self._received += len(data)
+        return self._intake.put(data)
