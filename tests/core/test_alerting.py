@@ -85,14 +85,6 @@ def test_a_held_run_is_told_once_with_cause_evidence_and_the_next_command():
     json.dumps(dict(life.sent[0].payload))
 
 
-def test_a_held_run_is_reminded_until_somebody_goes_on_with_it():
-    life = Life().see(*BEGUN, ended(1, 50.0), events.RunEnded(at=51.0, state="held", code=None))
-    titles = life.wait(9 * 3600)
-    assert [title.startswith("still: ") for title in titles] == [False, True, True]
-    life.see(events.RestartAsked(at=9e4, by="me"))
-    assert life.wait(24 * 3600) == titles
-
-
 def test_what_a_person_did_is_not_told_to_a_person():
     life = Life().see(*BEGUN, ended(1, 50.0), events.RunEnded(at=51.0, state="stopped", code=0))
     assert life.wait(60) == []
@@ -147,24 +139,6 @@ def test_a_loss_that_is_not_finite_is_told_and_resolved():
     assert life.words == [("alert", "firing"), ("alert", "resolved")]
 
 
-def test_an_acknowledged_alert_is_not_repeated_and_its_end_is_told():
-    life = Life().see(*BEGUN, STALL)
-    life.wait(60)
-    life.board = alerting.acknowledge(life.board, "demo/stall", "me")
-    assert life.board.alerts[0].state(life.now) is notices.AlertState.ACKNOWLEDGED
-    life.wait(24 * 3600)
-    life.see(events.StallCleared(at=1e5, attempt=1, silent_s=1e5))
-    life.wait(60)
-    assert life.words == [("stalled", "firing"), ("stalled", "resolved")]
-
-
-def test_a_silenced_alert_says_nothing_until_its_time_is_over():
-    life = Life().see(*BEGUN, STALL)
-    life.board = alerting.silence(life.board, "demo/stall", 3600.0)
-    assert alerting.due(life.board, SETTINGS, 3599.0)[1] == ()
-    assert len(alerting.due(life.board, SETTINGS, 3600.0)[1]) == 1
-
-
 def test_many_runs_with_the_same_trouble_are_one_notice():
     board = alerting.Board()
     for index in range(12):
@@ -203,13 +177,31 @@ def test_alerts_are_limited_to_so_many_an_hour_and_ends_are_not():
     assert "held back" in late[0].text
 
 
-def test_a_board_rebuilt_from_an_old_journal_tells_what_still_fires_and_no_old_news():
-    life = Life().see(*BEGUN, ended(1, 50.0), planned(2, 51.0), started(2, 52.0))
-    life.see(events.Recovered(at=56.0, attempt=2, step=21, after_s=6.0))
-    life.see(events.StallDetected(at=5000.0, attempt=2, phase="step", silent_s=600.0, budget_s=600.0))
-    life.board = alerting.trim(life.board, 4000.0)
+def test_an_alert_is_repeated_while_it_fires_and_its_end_is_told():
+    life = Life().see(*BEGUN, STALL)
+    life.wait(9 * 3600)
+    life.see(events.StallCleared(at=1e5, attempt=1, silent_s=1e5))
+    life.wait(60)
+    assert life.words == [("stalled", "firing")] * 3 + [("stalled", "resolved")]
+    assert [message.title.startswith("still: ") for message in life.sent] == [False, True, True, False]
+
+
+def test_a_board_rebuilt_from_a_journal_tells_what_still_fires_its_end_and_no_old_news():
+    history = [*BEGUN, ended(1, 50.0), planned(2, 51.0), started(2, 52.0)]
+    history += [events.Recovered(at=56.0, attempt=2, step=21, after_s=6.0)]
+    history += [
+        events.StallDetected(at=99_000.0, attempt=2, phase="step", silent_s=600.0, budget_s=600.0),
+        events.ContactLost(at=99_990.0, why="timed out"),
+    ]
+    life = Life()
+    life.state, life.now = run.fold(history), 1000.0
+    life.board = alerting.rebuilt(history, SETTINGS, now=life.now, wall=100_000.0)
     life.wait(60)
     assert life.words == [("stalled", "firing")]
+    life.see(events.StallCleared(at=100_060.0, attempt=2, silent_s=1060.0)).wait(60)
+    assert life.words == [("stalled", "firing"), ("stalled", "resolved")]
+    life.wait(900)
+    assert life.words[-1] == ("blind", "firing")
 
 
 def test_the_same_journal_gives_the_same_ids_so_that_nothing_is_delivered_twice():

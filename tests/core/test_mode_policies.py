@@ -125,10 +125,9 @@ def test_a_cancelled_job_is_restarted_only_against_its_own_user_and_says_how_to_
         assert "watch.respect_scancel" in decision.reason
 
 
-def test_a_live_attempt_is_ended_only_with_proof():
+def test_a_live_attempt_is_not_ended_by_its_mode():
     live = policy.Situation(now=0, live=True)
     assert decide("default", end(failures.Cause.HANG), situation=live).action is failures.Action.HOLD
-    assert decide("default", end(failures.Cause.HANG), situation=replace(live, may_end=True)).end_live
 
 
 @pytest.mark.parametrize("cause", failures.Cause)

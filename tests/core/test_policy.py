@@ -185,13 +185,12 @@ def test_waiting_ends_in_a_hold_after_a_day():
     assert (waited, decision.action) == (86400, Action.HOLD)
 
 
-def test_a_live_attempt_is_ended_only_with_proof_or_by_the_users_word():
+def test_a_live_attempt_is_ended_only_by_a_row_that_says_so():
     hang = end("hang")
     assert decide("default", hang, live=True).action is Action.HOLD
     assert not decide("default", hang, live=True).end_live
-    assert decide("default", hang, live=True, may_end=True).end_live
     nan = end("numerical_instability", advice=Action.HOLD)
-    assert not decide("default", nan, live=True, may_end=True).end_live
+    assert not decide("default", nan, live=True).end_live
     row = policies.Rule(Action.HOLD, causes=frozenset({Cause.NUMERICAL_INSTABILITY}), end=True)
     mine = policies.Policy("mine", (row,))
     assert policy.decide(mine, ledger(nan), policy.Situation(now=0, live=True)).end_live
@@ -222,7 +221,7 @@ ends_drawn = st.builds(
 situations = st.builds(
     policy.Situation,
     now=st.just(0.0), has_checkpoint_dir=st.booleans(), latest_usable=st.booleans(),
-    previous_usable=st.booleans(), can_elsewhere=st.booleans(), live=st.booleans(), may_end=st.booleans(),
+    previous_usable=st.booleans(), can_elsewhere=st.booleans(), live=st.booleans(),
     suppressed_by=st.none() | st.just("x"), dependency=st.none() | st.just("h:1"),
     own_disk_full=st.none() | st.booleans(), lost_s=st.floats(0, 1e5), jitter=st.floats(0, 0.99),
 )  # fmt: skip
@@ -247,7 +246,7 @@ def test_every_end_gets_one_decision_and_the_same_one_again(rules, ends, situati
     assert decision == policy.decide(rules, policy.History(ends), situation)
     assert decision.reason
     assert 0 <= decision.delay_s <= max(rules.backoff.cap_s, rules.wait.cap_s)
-    if situation.live and not situation.may_end:
+    if situation.live:
         assert not decision.end_live or any(rule.end for rule in rules.rules)
     if not rules.acts:
         assert decision.action is Action.NONE

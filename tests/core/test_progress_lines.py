@@ -153,7 +153,7 @@ def test_a_health_line_about_nan_is_no_alarm_and_hugging_faces_zero_loss_is():
 
 def test_memory_that_the_training_printed_is_kept():
     tracker = follow("GPU 0: 12.34GB allocated, 20.00GB reserved\nGPU 1: 1GiB allocated, 2GiB reserved")
-    assert [(item.gpu, item.allocated, item.reserved) for item in tracker.memory] == [
+    assert [(item.gpu, item.allocated_bytes, item.reserved_bytes) for item in tracker.memory] == [
         (0, 12_340_000_000, 20_000_000_000),
         (1, 2**30, 2**31),
     ]

@@ -68,27 +68,6 @@ def test_no_attempt_has_no_ratio():
     assert recovery.account([], 5.0).ettr is None
 
 
-@pytest.mark.parametrize(
-    ("resumed", "step", "checkpoint", "expected"),
-    [
-        (20, 20, None, False),
-        (20, 21, None, True),
-        (20, None, 20, False),
-        (20, None, 30, True),
-        (None, None, None, False),
-        (None, 0, None, True),
-    ],
-)
-def test_recovered_means_beyond_the_resumed_step(resumed, step, checkpoint, expected):
-    assert recovery.recovered(resumed, step, checkpoint) is expected
-
-
-def test_lost_work_is_regained_when_the_step_of_death_is_passed():
-    assert recovery.lost_steps(25, 20) == 5
-    assert not recovery.regained(25, 25)
-    assert recovery.regained(25, 26)
-
-
 _times = st.floats(0.0, 1e6)
 _steps = st.integers(0, 1000)
 _records = st.builds(

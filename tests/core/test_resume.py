@@ -169,21 +169,22 @@ def test_after_planning_the_option_stands_exactly_once_with_the_chosen_path(argv
 
 
 @pytest.mark.parametrize(
-    ("chosen", "path", "step", "agrees"),
+    ("chosen", "at", "path", "step", "agrees"),
     [
-        (STEP_20, "/c/step_20", None, True),
-        (STEP_20, "step_20/", None, True),
-        (STEP_20, "/c/step_20/model.pt", None, True),
-        (STEP_20, "/c/step_25", None, False),
-        (STEP_20, "/c", None, None),
-        (STEP_20, "/c", 20, True),
-        (STEP_20, "/c/step_20", 25, False),
-        (STEP_20, None, None, None),
-        (LAST, None, 300, None),
-        (LAST, "/c/last.ckpt", 300, True),
-        (None, None, None, None),
-        (None, "/c/step_20", None, False),
+        ("/c/step_20", 20, "/c/step_20", None, True),
+        ("/c/step_20", 20, "step_20/", None, True),
+        ("/c/step_20", 20, "ckpt/step_20", 21, True),
+        ("/c/step_20", 20, "/c/step_20/model.pt", None, True),
+        ("/c/step_20", 20, "/c/step_25", None, False),
+        ("/c/step_20", 20, "/c", None, None),
+        ("/c/step_20", 20, "/c", 20, True),
+        ("/c/step_20", 20, "/c/step_20", 25, True),
+        ("/c/step_20", 20, None, None, None),
+        ("/c/last.ckpt", None, None, 300, None),
+        ("/c/last.ckpt", None, "/c/last.ckpt", 300, True),
+        (None, None, None, None, None),
+        (None, None, "/c/step_20", None, False),
     ],
 )
-def test_what_the_log_says_was_loaded_is_compared_with_what_was_chosen(chosen, path, step, agrees):
-    assert resume.agrees(chosen, path, step) is agrees
+def test_what_the_log_says_was_loaded_is_compared_with_what_was_chosen(chosen, at, path, step, agrees):
+    assert resume.agrees(resume.Origin(chosen, at), resume.Origin(path, step)) is agrees

@@ -272,7 +272,6 @@ def test_the_next_attempt_keeps_what_the_run_taught():
     second = World(before=world.watch)
     second.moved("step")
     assert stall.budget(second.watch, SETTINGS) == (400.0, True)
-    assert stall.learned(second.watch, SETTINGS)["step"] == 400.0
 
 
 def test_a_busy_log_with_the_same_step_is_a_stall():
@@ -355,4 +354,5 @@ def test_no_order_of_events_raises_and_an_end_never_comes_from_one_witness(acts,
             watch = stall.moved(watch, act[1], now)
         else:
             watch = stall.phase(watch, act[1], act[2], now)
-        assert stall.from_json(json.loads(json.dumps(watch.to_json()))) == watch
+        taught = json.loads(json.dumps(stall.seen_to_json(watch)))
+        assert stall.seen_from_json(taught) == watch.seen

@@ -5,7 +5,7 @@ from typing import Any
 
 from runward import ports
 from runward.app import attended, diagnose, following, jobs
-from runward.core import checkpoints, context, failures, job, observations, run
+from runward.core import checkpoints, context, failures, job, observations, run, stall
 
 _NOTHING_KNOWN = failures.Verdict(
     failures.Cause.UNKNOWN, None, failures.Action.HOLD, failures.Certainty.POSSIBLE, "nothing is known"
@@ -116,4 +116,4 @@ def _read(follower: following.Follower) -> int:
 def _lesson(standing: following.Standing) -> Mapping[str, Any]:
     """What the attempt taught about silences, as the next one reads it from the journal."""
     watch = standing.silence
-    return dict(watch.to_json()["seen"]) if watch is not None else {}
+    return stall.seen_to_json(watch) if watch is not None else {}

@@ -1,7 +1,7 @@
 """The attempt that is attended: what its observer works with, what it holds of it, and how that is told."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from runward import ports
@@ -126,6 +126,7 @@ def sample(hand: Hand, live: run.Attempt) -> dict[str, Any]:
         "rate_per_s": tracker.rate,
         "eta_s": tracker.eta_s,
         "throughput": tracker.throughput,
+        "gpu_memory": [asdict(one) for one in tracker.memory] or None,
         "unit": tracker.span().unit,
         "phase": str(standing.silence.phase) if standing.silence is not None else None,
         "stall": hand.view.to_json() if hand.view is not None else None,

@@ -4,8 +4,8 @@ A board is the fold of journalled events; `due` says what is to be sent now. Ins
 seconds, waiting is monotonic seconds; both are arguments.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from runward.core import durations, events, notices, run
 
@@ -42,15 +42,6 @@ class Alert:
     """Monotonic: when it is told (again)."""
     told: int = 0
     """Notices so far; an alert that was never told is resolved in silence."""
-    acknowledged_by: str | None = None
-    silenced_until: float | None = None
-    """Monotonic."""
-
-    def state(self, now: float) -> notices.AlertState:
-        """What people call it now."""
-        if self.silenced_until is not None and now < self.silenced_until:
-            return notices.AlertState.SILENCED
-        return notices.AlertState.ACKNOWLEDGED if self.acknowledged_by else notices.AlertState.FIRING
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +65,8 @@ _LASTING = 256
 _OVER: dict[type[events.Event], tuple[str, ...]] = {
     # The end itself is the news: what hung or was not finite is told with it, not apart.
     events.AttemptEnded: ("stall", "loss"),
-    events.RunEnded: ("stall", "loss", "contact", "waiting", "end"),
-    events.RestartAsked: ("end",),
-    events.AttemptStarted: ("waiting", "end"),
+    events.RunEnded: ("stall", "loss", "contact", "waiting"),
+    events.AttemptStarted: ("waiting",),
     events.Recovered: ("waiting",),
 }
 """Alerts that end in silence with an event."""
@@ -91,7 +81,7 @@ def observe(board: Board, event: events.Event, after: run.RunState, settings: Se
         return _resolve(board, after.run, *resolved, event.at)
     match event:
         case events.RunEnded():
-            return _ended(board, event, after, settings, now)
+            return _ended(board, event, after)
         case events.Recovered():
             return _tell(board, notices.recovered(event, after))
         case events.StallDetected():
@@ -148,26 +138,19 @@ def next_due(board: Board, settings: Settings) -> float | None:
     return min((a.due_at for a in board.alerts if _speaks(a, settings)), default=None)
 
 
-def trim(board: Board, since: float) -> Board:
-    """The board without ends and recoveries older than `since` (wall): for one rebuilt from a journal.
+def rebuilt(history: Sequence[events.Event], settings: Settings, now: float, wall: float) -> Board:
+    """The board of a run whose journal was written by earlier watchers: what fires, and the news of the last day.
 
-    What fires stays, whatever its age; what was told before is known by its id to whoever delivers.
+    What was told before is known by its id to whoever delivers.
     """
-    return replace(board, waiting=tuple(message for message in board.waiting if message.at >= since))
+    board, state = Board(), run.RunState()
+    for event in history:
+        state = run.apply(state, event)
+        board = observe(board, event, state, settings, now - max(0.0, wall - event.at))
+    return replace(board, waiting=tuple(one for one in board.waiting if wall - one.at < _NEWS_S))
 
 
-def acknowledge(board: Board, key: str, by: str) -> Board:
-    """A person knows: no more reminders, the resolution is still told."""
-    return _changed(board, key, lambda alert: replace(alert, acknowledged_by=by))
-
-
-def silence(board: Board, key: str, until: float) -> Board:
-    """Say nothing of this alert before `until` (monotonic)."""
-    return _changed(board, key, lambda alert: replace(alert, silenced_until=until))
-
-
-def _changed(board: Board, key: str, change: Any) -> Board:
-    return replace(board, alerts=tuple(change(a) if a.key == key else a for a in board.alerts))
+_NEWS_S = 24 * 3600.0
 
 
 def _fire(board: Board, kind: str, message: notices.Message, since: float, due_at: float) -> Board:
@@ -205,17 +188,11 @@ def _resolve(board: Board, name: str, kind: str, words: str, at: float) -> Board
     return _tell(board, replace(message, payload={**old.payload, "state": "resolved", "words": words}))
 
 
-def _ended(
-    board: Board, event: events.RunEnded, after: run.RunState, settings: Settings, now: float
-) -> Board:
+def _ended(board: Board, event: events.RunEnded, after: run.RunState) -> Board:
     word = _END_WORDS.get(event.state)
     if word is None:
         return board  # `stopped`: the person did it
     end = notices.message(word, event, after, notices.end_title(event, after), event.why)
-    if word is notices.Word.HELD and settings.remind_s > 0:
-        # A held run waits for a person: it is told at once, and again while nobody goes on with it.
-        asks = Alert(f"{after.run}/end", end, event.at, now + settings.remind_s, told=1)
-        board = replace(board, alerts=(*board.alerts, asks)[-_LASTING:])
     return _tell(board, end)
 
 
@@ -232,12 +209,11 @@ def _speaks(alert: Alert, settings: Settings) -> bool:
         return False
     if not alert.told:
         return True
-    return settings.remind_s > 0 and not alert.acknowledged_by and alert.told <= settings.reminders
+    return settings.remind_s > 0 and alert.told <= settings.reminders
 
 
 def _ripe(alert: Alert, settings: Settings, now: float) -> bool:
-    silent = alert.silenced_until is not None and now < alert.silenced_until
-    return _speaks(alert, settings) and alert.due_at <= now and not silent
+    return _speaks(alert, settings) and alert.due_at <= now
 
 
 def _again(alert: Alert) -> notices.Message:

@@ -2,7 +2,19 @@
 
 from dataclasses import dataclass
 
-from runward.core import binding, checkpoints, effects, ending, events, observations, run
+from runward.core import (
+    binding,
+    checkpoints,
+    decisions,
+    effects,
+    ending,
+    events,
+    failures,
+    ledger,
+    observations,
+    policy,
+    run,
+)
 from runward.core.failures import Action
 
 
@@ -54,6 +66,30 @@ def end_for_silence(
         return binding.NOTHING
     detail = seen.why or f"no progress for {seen.silent_s:.0f} s in phase {seen.phase}"
     return end(state, Reason("stall", detail, votes=seen.votes), now, bound)
+
+
+def end_for_loss(state: run.RunState, now: binding.Now, bound: binding.Bound) -> binding.Reaction:
+    """A loss that is not finite is an alert; `--end-on-nan`, or a row of the policy, makes it an end."""
+    live = state.live
+    if live is None or live.ending is not None:
+        return binding.NOTHING
+    detail = "loss not finite in three reports in a row"
+    if not bound.end_on_nonfinite:
+        history = ledger.with_live(state, _NOT_FINITE)
+        said = decisions.decide(bound.policy, history, policy.Situation(now=now.wall, live=True))
+        if not said.end_live:
+            return binding.NOTHING
+        detail += f" (`end: true` in {said.rule})"
+    return end(state, Reason("nonfinite_loss", detail), now, bound)
+
+
+_NOT_FINITE = failures.Verdict(
+    failures.Cause.NUMERICAL_INSTABILITY,
+    failures.Scope.USER,
+    Action.HOLD,
+    failures.Certainty.PROVEN,
+    "its loss is not finite",
+)
 
 
 def asked(

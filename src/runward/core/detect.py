@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from runward.core import checkpoints, events, observations, run
+from runward.core import checkpoints, events, observations, resume, run
 
 
 def detect(state: run.RunState, seen: observations.Observation, at: float) -> tuple[events.Event, ...]:
@@ -180,26 +180,13 @@ def _loaded(live: run.Attempt, seen: observations.Loaded, at: float) -> tuple[ev
     """Compare what the log says was loaded with what was chosen."""
     if live.mismatch or (live.n == 1 and live.resume_path is None):
         return ()
-    same_step = seen.step is not None and seen.step == live.resume_step
-    same_path = seen.path is not None and live.resume_path is not None and _same(seen.path, live.resume_path)
-    unknown = seen.step is None or live.resume_step is None
-    if same_step or same_path or (unknown and seen.path is None):
+    chosen = resume.Origin(live.resume_path, live.resume_step)
+    if resume.agrees(chosen, resume.Origin(seen.path, seen.step)) is not False:
         return ()
     return (
         events.ResumeMismatch(
             at=at, attempt=live.n, chosen=live.resume_path, loaded=seen.path, loaded_step=seen.step
         ),
-    )
-
-
-def _same(loaded: str, chosen: str) -> bool:
-    """Whether a path in a log, perhaps relative, perhaps of a file inside, means the chosen checkpoint."""
-    short, inside = loaded.rstrip("/"), chosen.rstrip("/")
-    return (
-        short == inside
-        or inside.endswith("/" + short.lstrip("./"))
-        or short.startswith(inside + "/")
-        or ("/" + inside.rsplit("/", 1)[-1] + "/") in ("/" + short + "/")
     )
 
 

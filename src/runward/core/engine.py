@@ -57,9 +57,8 @@ def _react(
             return ((), (effects.LookUp(live.n, live.token),)) if live else binding.NOTHING
         case observations.WaitAnswer():
             return planning.waited(state, seen, now, bound), ()
-        case observations.LossNonfinite() if bound.end_on_nonfinite:
-            why = asking.Reason("nonfinite_loss", "loss not finite in three reports in a row")
-            return asking.end(state, why, now, bound)
+        case observations.LossNonfinite():
+            return asking.end_for_loss(state, now, bound)
         case observations.Tick():
             return planning.on_tick(state, now, bound)
         case (
@@ -70,7 +69,6 @@ def _react(
             | observations.Loaded()
             | observations.CheckpointsSeen()
             | observations.MovesAgain()
-            | observations.LossNonfinite()
             | observations.LossFinite()
             | observations.Revised()
             | observations.Unseen()

@@ -1,5 +1,7 @@
 """The ledger: what a run's attempts did, in the form in which the policy asks about it."""
 
+from dataclasses import replace
+
 from runward.core import failures, policy, run
 
 
@@ -7,6 +9,12 @@ def history(state: run.RunState) -> policy.History:
     """Ends since the run began or a person last said `restart`; the last one is the end to decide about."""
     counted = [a for a in state.attempts if not a.live and a.n >= state.ledger_from]
     return policy.History(tuple(_ended(a) for a in counted))
+
+
+def with_live(state: run.RunState, verdict: failures.Verdict) -> policy.History:
+    """The same with the live attempt as the last end: what would be decided if it ended so now."""
+    live = [replace(_ended(a), verdict=verdict) for a in state.attempts if a.live]
+    return policy.History((*history(state).attempts, *live))
 
 
 def _ended(attempt: run.Attempt) -> policy.Ended:

@@ -5,7 +5,7 @@ reports of one failure together get one decision, and a permanent one among them
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from runward.core import backoff, failures, policy
@@ -225,7 +225,7 @@ def decide(
     held = _cancel_holds(circumstance)
     if held is not None:
         return policy.Decision(failures.Action.HOLD, held, rule=where)
-    if situation.live and not situation.may_end:
+    if situation.live:
         reason = f"{told.reason}; the attempt runs on, one witness does not end it"
         return policy.Decision(failures.Action.HOLD, reason, rule=where)
     return _restart(told, where, history, situation, circumstance)
@@ -242,7 +242,7 @@ def _restart(
     reason = f"{told.reason} (attempt {told.attempt})"
     if circumstance.cancelled_by == "user":
         reason += "; watch.respect_scancel: true leaves cancelled jobs alone"
-    decision = policy.Decision(
+    return policy.Decision(
         failures.Action.RESTART,
         reason,
         delay_s=backoff.Backoff().delay_s(k, situation.jitter),
@@ -250,7 +250,6 @@ def _restart(
         rule=where,
         resume="latest" if situation.latest_usable else "none",
     )
-    return replace(decision, end_live=situation.live)
 
 
 def _cancel_holds(circumstance: Circumstance) -> str | None:

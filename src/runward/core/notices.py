@@ -26,8 +26,6 @@ class AlertState(StrEnum):
 
     FIRING = "firing"
     RESOLVED = "resolved"
-    SILENCED = "silenced"
-    ACKNOWLEDGED = "acknowledged"
 
 
 @dataclass(frozen=True, slots=True)

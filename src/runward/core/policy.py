@@ -88,9 +88,7 @@ class Situation:
     can_elsewhere: bool = False
     """Whether the backend has another node to offer."""
     live: bool = False
-    """The attempt still runs; the verdict says why it should end."""
-    may_end: bool = False
-    """For a live attempt: two independent witnesses, or a limit that the user set, speak for ending it."""
+    """The attempt still runs; the verdict says what is wrong with it."""
     suppressed_by: str | None = None
     """Who restarts this job without us, e.g. `Slurm --requeue`."""
     dependency: str | None = None
@@ -120,7 +118,7 @@ class Decision:
     give_up: bool = False
     """The run has failed, no person is asked."""
     end_live: bool = False
-    """The attempt lives and is to be ended first."""
+    """The attempt lives and is to be ended: the policy will be asked again about its end."""
     wait_for: str | None = None
     would: Action | None = None
     """For a policy that only watches: what it would have done."""
@@ -131,7 +129,7 @@ def decide(policy: policies.Policy, history: History, situation: Situation) -> D
     rule = next((row for row in policy.rules if _matches(row, history, situation)), _NO_RULE)
     decision = replace(_by_rule(policy, rule, history, situation), rule=rule.where)
     if situation.live:
-        decision = _live(decision, rule, situation)
+        decision = _live(decision, rule)
     elif situation.suppressed_by and decision.action.goes_on:
         return _suppressed(decision, situation.suppressed_by)
     return decision if policy.acts else _only_watched(policy, decision, situation)
@@ -268,10 +266,9 @@ def _resume(action: Action, situation: Situation) -> Resume:
     return "latest" if situation.latest_usable else "none"
 
 
-def _live(decision: Decision, rule: policies.Rule, situation: Situation) -> Decision:
-    """Ending what still runs needs stronger proof than restarting what is dead."""
-    allowed = rule.end or (situation.may_end and decision.action.goes_on)
-    if allowed and decision.action is not Action.NONE:
+def _live(decision: Decision, rule: policies.Rule) -> Decision:
+    """What still runs is ended only where the row says so."""
+    if rule.end and decision.action is not Action.NONE:
         return replace(decision, end_live=True)
     if not decision.action.goes_on:
         return replace(decision, reason=f"{decision.reason}; the attempt runs on", give_up=False)

@@ -7,8 +7,7 @@ and gives rate, time left, first and last step. `now` is monotonic seconds, an a
 import itertools
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from runward.core import counters, failures, losses, samples
 
@@ -95,15 +94,6 @@ class Tracker:
         return self.seen_before or self.step is not None
 
     @property
-    def beyond_resume(self) -> bool:
-        """Whether a step beyond the resumed one was reached; without a resume any step forward is."""
-        chosen = self.chosen
-        if self.resumed_step is None:
-            return self.advanced_at is not None
-        reached = (chosen.step if chosen else None, self.checkpoint_step)
-        return any(step is not None and step > self.resumed_step for step in reached)
-
-    @property
     def rate(self) -> float | None:
         """Steps a second: the median of the last intervals, so that one pause does not bend it."""
         recent = self.points[-_RECENT:]
@@ -132,10 +122,6 @@ class Tracker:
         chosen = self.chosen
         unit = (chosen.unit or _UNIT.get(chosen.kind, "step")) if chosen else None
         return failures.ProgressSpan(self.first_step, self.step, unit, self.total)
-
-    def to_json(self) -> dict[str, Any]:
-        """What an event keeps; `from_json` reads it back."""
-        return asdict(replace(self, read=dict(self.read)))
 
 
 _UNIT = {samples.Kind.EPOCH: "batch", samples.Kind.CHECKPOINT: "step"}
@@ -169,47 +155,6 @@ def resumed(tracker: Tracker, step: int | None) -> Tracker:
     begin = step or 0
     kept = tuple(counters.resume(counter, begin) for counter in tracker.counted)
     return replace(tracker, counted=kept, resumed_step=step, points=())
-
-
-def next_attempt(tracker: Tracker, resumed_step: int | None = None) -> Tracker:
-    """A fresh tracker for the next attempt of the same run."""
-    return Tracker(seen_before=tracker.observable, resumed_step=resumed_step)
-
-
-def from_json(data: Mapping[str, Any]) -> Tracker:
-    """The tracker of `to_json`; unknown keys are ignored, missing ones have their defaults."""
-    state = data.get("loss", {})
-    return Tracker(
-        counted=tuple(
-            counters.Counter(**{**item, "kind": samples.Kind(item["kind"])})
-            for item in data.get("counted", ())
-        ),
-        points=tuple(Point(**item) for item in data.get("points", ())),
-        read=dict(data.get("read", {})),
-        loss=losses.Losses(
-            state.get("last"),
-            tuple(
-                losses.Streak(**{**item, "last": tuple(item["last"])}) for item in state.get("streaks", ())
-            ),
-            tuple(losses.Span(**item) for item in state.get("spans", ())),
-            state.get("in_a_row", losses.IN_A_ROW),
-        ),
-        memory=tuple(samples.Memory(**item) for item in data.get("memory", ())),
-        seen_before=bool(data.get("seen_before", False)),
-        **{name: data.get(name) for name in _PLAIN},
-    )
-
-
-_PLAIN = (
-    "resumed_step",
-    "checkpoint_step",
-    "epoch",
-    "advanced_at",
-    "side_at",
-    "other_at",
-    "throughput",
-    "said_eta_s",
-)
 
 
 def _noted(read: Mapping[str, int], key: str, offset: int) -> Mapping[str, int]:

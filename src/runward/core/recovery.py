@@ -94,22 +94,6 @@ class Account:
         }
 
 
-def recovered(resumed_step: int | None, step: int | None, checkpoint_step: int | None = None) -> bool:
-    """Whether an attempt proved that training moves: a step beyond the resumed one, or a new checkpoint."""
-    begin = -1 if resumed_step is None else resumed_step
-    return any(reached is not None and reached > begin for reached in (step, checkpoint_step))
-
-
-def regained(died_at_step: int | None, step: int | None) -> bool:
-    """Whether the step at which the attempt before died is passed: until then its lost work is being redone."""
-    return died_at_step is None or (step is not None and step > died_at_step)
-
-
-def lost_steps(last_step: int | None, resumed_step: int | None) -> int:
-    """Steps that have to be done again: from the resumed one to the last one before the end."""
-    return max(0, (last_step or 0) - (resumed_step or 0))
-
-
 def account(attempts: Sequence[AttemptRecord], now: float) -> Account:
     """Useful and lost time of a run until its end, or until `now` while its last attempt lives.
 

@@ -112,23 +112,28 @@ def plan(
     return _self_looking(words, env, chosen, listing) if mode is Mode.SELF else ResumePlan(words, env)
 
 
-def agrees(chosen: checkpoints.Checkpoint | None, path: str | None, step: int | None) -> bool | None:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What an attempt begins from: a path, a step, or what is known of them."""
+
+    path: str | None
+    step: int | None
+
+
+def agrees(chosen: Origin, loaded: Origin) -> bool | None:
     """Whether what the log says was loaded is what was chosen; None where the two cannot be compared.
 
     A log names a path as the trainer sees it: relative, inside the checkpoint, or its parent with a step.
     """
-    if chosen is None:
-        return None if path is None and step is None else False
-    if step is not None and chosen.step is not None:
-        return step == chosen.step
-    if path is None:
-        return None
-    name = chosen.path.rstrip("/").rpartition("/")[2]
-    parts = path.rstrip("/").split("/")
+    if chosen.path is None:
+        return None if loaded.path is None else False
+    *_, parent, name = ["", *chosen.path.rstrip("/").split("/")]
+    parts = loaded.path.rstrip("/").split("/") if loaded.path is not None else []
     if name in parts:
         return True
-    parent = chosen.path.rstrip("/").split("/")[-2:-1]
-    return None if parts[-1:] == parent else False
+    if loaded.step is not None and chosen.step is not None:
+        return loaded.step == chosen.step
+    return None if loaded.path is None or parts[-1] == parent else False
 
 
 def _self_looking(

@@ -46,10 +46,8 @@ class Memory:
     """GPU memory that the training itself printed."""
 
     gpu: int | None
-    allocated: int | None
-    """Bytes."""
-    reserved: int | None
-    """Bytes."""
+    allocated_bytes: int | None
+    reserved_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,6 @@ class Sample:
     loss: float | None = None
     grad_norm: float | None = None
     throughput: float | None = None
-    lr: float | None = None
     eta_s: float | None = None
     nan_iterations: int | None = None
     unit: str | None = None
@@ -106,7 +103,6 @@ def from_signal(signal: signals.Signal, *, after_abort: bool = False) -> Sample 
         loss=number(fields.get("loss")),
         grad_norm=number(fields.get("grad_norm")),
         throughput=number(fields.get("throughput")),
-        lr=number(fields.get("lr")),
         eta_s=seconds(fields.get("eta")),
         nan_iterations=whole(fields.get("nan_iterations")),
         unit=_unit(fields.get("unit")),

@@ -107,10 +107,6 @@ class Watch:
     """Whether a line said that the training loop begins."""
     said_unobservable: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """What an event keeps; `from_json` reads it back."""
-        return {**asdict(self), "entered": sorted(self.entered)}
-
 
 @dataclass(frozen=True, slots=True)
 class StallView:
@@ -224,16 +220,6 @@ def budget(watch: Watch, settings: Settings) -> tuple[float, bool]:
     return min(max(settings.factor * seen.longest_s, settings.floor_s), ceiling), True
 
 
-def learned(watch: Watch, settings: Settings) -> dict[str, float]:
-    """Learned budgets by phase, for events and status."""
-    found = {}
-    for name in watch.seen:
-        seconds, known = budget(replace(watch, phase=Phase(name)), settings)
-        if known:
-            found[name] = seconds
-    return found
-
-
 def tick(
     watch: Watch,
     settings: Settings,
@@ -275,29 +261,14 @@ def wants_life(watch: Watch, settings: Settings, now: float) -> bool:
     return known and silent >= settings.end_factor * seconds - settings.life_window_s
 
 
-def from_json(data: Mapping[str, Any]) -> Watch:
-    """The watch of `to_json`; unknown keys are ignored."""
-    return Watch(
-        started_at=data["started_at"],
-        phase=Phase(data.get("phase", Phase.STARTUP)),
-        entered_at=data.get("entered_at", 0.0),
-        moved_at=data.get("moved_at", 0.0),
-        moves=dict(data.get("moves", {})),
-        entered=frozenset(Phase(name) for name in data.get("entered", ())),
-        seen=seen_from_json(data.get("seen", {})),
-        ticked_at=data.get("ticked_at"),
-        alarmed_at=data.get("alarmed_at"),
-        fresh=bool(data.get("fresh", True)),
-        **{name: bool(data.get(name, False)) for name in _FLAGS},
-    )
+def seen_to_json(watch: Watch) -> dict[str, Any]:
+    """What the attempt taught about silences, for the event of its end."""
+    return {str(name): asdict(one) for name, one in watch.seen.items()}
 
 
 def seen_from_json(data: Mapping[str, Any]) -> dict[str, Seen]:
-    """What was learned, from the `seen` of an earlier watch's JSON."""
+    """The same, read back for the next attempt."""
     return {name: Seen(**item) for name, item in data.items() if name in Phase.__members__.values()}
-
-
-_FLAGS = ("stepped", "observable", "suspended", "looped", "said_unobservable")
 
 
 def _between(watch: Watch) -> Phase:

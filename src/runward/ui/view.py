@@ -133,6 +133,7 @@ def _extras(row: Mapping[str, Any]) -> dict[str, Any]:
         "loss",
         "grad_norm",
         "throughput",
+        "gpu_memory",
         "rate_per_s",
         "eta_s",
         "unit",

@@ -10,8 +10,7 @@ from runward.config import policy_files, setting_files
 from runward.core import checkpoints, decisions, errors, options, resume, run, samples
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import sqlite
-from runward.wiring import commands, notifying, processes, saying
-from runward.wiring import watching as assembly
+from runward.wiring import commands, listeners, notifying, processes, saying
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SETTINGS = {
@@ -202,12 +201,12 @@ def check_name(store: sqlite.SqliteStore, name: str) -> None:
 
 def check_owner(asked: options.RunOptions, *, take_over: bool) -> None:
     if asked.checkpoints is not None:
-        owning.check(asked.checkpoints, assembly.owner(asked.name), _owner_alive, take_over=take_over)
+        owning.check(asked.checkpoints, listeners.owner(asked.name), _owner_alive, take_over=take_over)
 
 
 def _owner_alive(owner: owning.Owner) -> bool | None:
     """Whether the owner's attempt lives; None for another host."""
-    mine = assembly.owner("")
+    mine = listeners.owner("")
     if owner.host != mine.host:
         return None
     if owner.boot_id != mine.boot_id:

@@ -18,14 +18,12 @@ from runward.app import (
     driving,
     following,
     jobs,
-    owning,
     performing,
     quarantine,
     watching,
 )
 from runward.config import policy_files
 from runward.core import (
-    alerting,
     binding,
     checkpoints,
     effects,
@@ -42,8 +40,8 @@ from runward.core import (
 )
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
-from runward.ui import handbook, view
-from runward.wiring import clock, flights, handbooks, leases, memory, monitoring, places, processes, run_gpus
+from runward.ui import view
+from runward.wiring import clock, flights, leases, listeners, memory, monitoring, places, processes, run_gpus
 from runward.wiring import diagnose as reading
 from runward.wiring.place import Place
 
@@ -171,7 +169,8 @@ def build(
         attendant.gpu_word = lambda: looker.gpu_word
     driver.held = lambda: seen.held(driver.state, looker is not None and looker.held())
     if asked.settings.notify.to:
-        observers.append(Notifications(asked, parts.clock))
+        history = [event for _, event in parts.store.history(row.id)]
+        observers.append(listeners.Notices(asked, parts.clock, history))
     watch = watching.RunWatch(driver, observers, parts.tick_s(asked), lease.release, attendant.listing)
     watch.stirred = lambda: _stirred(driver, place)
     performer = performing.Performer(_hands(asked, driver, parts))
@@ -179,8 +178,8 @@ def build(
         performer,
         watch.heard,
         *parts.listeners,
-        _Page(asked, parts),
-        _Claim(asked, means.directory),
+        listeners.Page(asked, parts.clock),
+        listeners.Claim(asked, means.directory),
         run_gpus.Marks(asked),
     )
     started = events.WatcherStarted(
@@ -298,6 +297,7 @@ def _stall_settings(asked: options.RunOptions, tick_s: float) -> stall.Settings:
     s = asked.settings.stall
     return stall.Settings(
         budgets_s={
+            **stall.Settings().budgets_s,
             "startup": s.startup_s,
             "first_step": s.first_step_s,
             "step": s.step_s,
@@ -336,105 +336,3 @@ def _first_line(path: str | None) -> str | None:
             return file.readline(4096).strip() or None
     except OSError:
         return None
-
-
-class _Page:
-    """Keeps `status.json` and `handbook.md` of the run true: for readers elsewhere, and for a day without database."""
-
-    def __init__(self, asked: options.RunOptions, parts: Shared) -> None:
-        self._folder = places.run_dir(asked.name)
-        self._parts = parts
-        self._about = handbooks.about(asked.name, asked)
-
-    def __call__(self, state: run.RunState, _: Sequence[events.Event]) -> None:
-        now = self._parts.clock.wall()
-        body = view.status(state, view.Look(now, {}, None))
-        try:
-            folders.write(self._folder, folders.STATUS, {**body, "written_at": now})
-            text = handbook.page(body, self._about)
-            folders.write_text(os.path.join(self._folder, folders.HANDBOOK), text)
-        except OSError:
-            return  # a convenience; the journal has it
-
-
-class _Claim:
-    """Writes whose the checkpoint directory is, and lets it go when the run has ended: a courtesy to other runs."""
-
-    def __init__(self, asked: options.RunOptions, looked: attended.CheckpointDirectory | None) -> None:
-        self._asked, self._looked = asked, looked
-
-    def __call__(self, state: run.RunState, new: Sequence[events.Event]) -> None:
-        directory = self._asked.checkpoints
-        if directory is None or self._looked is None or self._looked.listing().blind:
-            return  # what does not answer would hold us too; a claim is believed only while its owner lives
-        mine = owner(self._asked.name, state)
-        try:
-            if any(isinstance(event, events.AttemptStarted) for event in new):
-                owning.claim(directory, mine)
-            if state.state.final and state.live is None:
-                owning.release(directory, mine)
-        except OSError:
-            return  # the directory may be on a disk that is full
-
-
-def owner(name: str, state: run.RunState | None = None) -> owning.Owner:
-    """The run as the owner of a checkpoint directory."""
-    last = state.last if state is not None else None
-    return owning.Owner(
-        run=name,
-        attempt=last.n if last is not None else 1,
-        host=socket.gethostname(),
-        boot_id=clock.SystemClock().boot_id(),
-        state_dir=places.state_dir(),
-        keeper_pid=last.keeper_pid if last is not None else None,
-    )
-
-
-class Notifications:
-    """Tells people what the journal says, by the run's `--notify`; never stands in the run's way."""
-
-    def __init__(self, asked: options.RunOptions, clocks: ports.Clock) -> None:
-        from runward.core import redact
-        from runward.wiring import notifying
-
-        folder = os.path.join(places.run_dir(asked.name), "notices")
-        self._put = notifying.put
-        self._queue = notifying.open_queue(folder, asked.settings.notify.to, redact.text)
-        self._board = alerting.Board()
-        self._clock = clocks
-        self._settings = alerting.Settings(blind_after_s=asked.settings.watch.blind_after_s)
-
-    def journalled(self, state: run.RunState, new: Sequence[events.Event]) -> None:
-        """See `watching.Observer.journalled`."""
-        now = self._clock.mono()
-        for event in new:
-            self._board = alerting.observe(self._board, event, state, self._settings, now)
-        self._send(now)
-
-    def look(self, state: run.RunState) -> Sequence[observations.Observation]:
-        """Send what has become due."""
-        del state
-        self._send(self._clock.mono())
-        return ()
-
-    def _send(self, now: float) -> None:
-        self._board, messages = alerting.due(self._board, self._settings, now)
-        for message in messages:
-            self._put(self._queue, message)
-
-    def wait_fds(self, state: run.RunState) -> Sequence[int]:
-        """Nothing to wait for."""
-        del state
-        return ()
-
-    def close(self) -> None:
-        """Give the last notices some seconds; what is not delivered is kept for the next watcher."""
-        now = self._clock.mono()
-        due = alerting.next_due(self._board, self._settings)
-        if due is not None:
-            self._send(max(now, due))
-        self._queue.drain(_LAST_NOTICES_S)
-        self._queue.close(1.0)
-
-
-_LAST_NOTICES_S = 5.0
