@@ -4,12 +4,11 @@ Everything that touches a process, a file, a scheduler or the network stands beh
 fake under `tests/fakes`. Adapters never let a bare exception of the world through: they raise `ContactLost`.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from runward.core import errors
+from runward.core import errors, log_data
 
 if TYPE_CHECKING:  # a look at a log needs none of their sixty classes
     from runward.core import events, job
@@ -82,16 +81,7 @@ class Runner(Protocol):
         ...
 
 
-class Chunk(NamedTuple):
-    """New bytes of a log."""
-
-    offset: int
-    """Where `data` begins in the log's own, never shrinking count of bytes."""
-    data: bytes
-    restarted: bool = False
-    """The log was truncated, rotated or made anew: `offset` begins again at 0."""
-    bulk: bool = False
-    """Far from the log's end, read after the fact: of lines that repeat, some will do (`Scanner.feed`)."""
+Chunk = log_data.Chunk
 
 
 class LogStream(Protocol):
@@ -209,31 +199,7 @@ class Clock(Protocol):
         ...
 
 
-class Hit(NamedTuple):
-    """A pattern found at a place in a log. Its groups are decoded when they are asked for."""
-
-    pattern: int
-    """Index into the compiled patterns."""
-    offset: int
-    """Byte offset of the match in the log."""
-    line_offset: int
-    line: bytes
-    """The whole line without its end and colours; of a line above 4 KiB, the 4 KiB around the match."""
-    found: "re.Match[bytes] | Mapping[str, str]"
-    """The match within `line`, or the groups themselves where they were made by hand."""
-
-    @property
-    def groups(self) -> Mapping[str, str]:
-        """Named groups that took part, as text; undecodable bytes become U+FFFD."""
-        found = self.found
-        if isinstance(found, re.Match):
-            return {k: v.decode("utf-8", "replace") for k, v in found.groupdict().items() if v is not None}
-        return found
-
-    @property
-    def text(self) -> str:
-        """`line`, decoded."""
-        return self.line.decode("utf-8", "replace")
+Hit = log_data.Hit
 
 
 class Scanner(Protocol):

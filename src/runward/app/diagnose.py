@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from runward import ports
-from runward.core import casebook, context, diagnosis, failures, rules, signals, tracebacks
+from runward.core import casebook, context, diagnosis, failures, log_data, rules, signals, tracebacks
 
 if TYPE_CHECKING:
+    from runward import ports
     from runward.core import flight
 
-MakeScanner = Callable[[], ports.Scanner]
+MakeScanner = Callable[[], "ports.Scanner"]
 _IGNORED = "Exception ignored in"
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _LINE_END = re.compile(rb"[\n\r]")
@@ -63,7 +63,7 @@ class Reader:
         self,
         book: Book,
         ruleset: rules.RuleSet,
-        scanner: ports.Scanner,
+        scanner: "ports.Scanner",
         source: signals.Source,
         options: "Options | None" = None,
     ) -> None:
@@ -77,10 +77,10 @@ class Reader:
         self._carry_at = 0
         self._usual: frozenset[int] = frozenset()
         """What the last piece of bulk data held, where that was nothing but calm lines."""
-        self._held: Sequence[ports.Hit] = ()
+        self._held: Sequence[log_data.Hit] = ()
         """Hits of a piece that held the usual: of many such pieces only the first and the last one are judged."""
 
-    def feed(self, chunk: ports.Chunk) -> None:
+    def feed(self, chunk: log_data.Chunk) -> None:
         """Take the next bytes of the source."""
         if chunk.restarted:
             self._lines = _LineCounter()
@@ -110,7 +110,7 @@ class Reader:
         self._carry = b""
         self._book.settle()
 
-    def _is_usual(self, hits: Sequence[ports.Hit], chunk: ports.Chunk) -> bool:
+    def _is_usual(self, hits: Sequence[log_data.Hit], chunk: log_data.Chunk) -> bool:
         """Whether a piece of bulk data says no more than the one before it, of the kinds of lines that repeat."""
         calm = (
             chunk.bulk and self._lean and not self._counted and not self._grouper.busy and not chunk.restarted
@@ -127,7 +127,7 @@ class Reader:
         for hit in held:
             self._signal(hit)
 
-    def _some(self, hits: Sequence[ports.Hit]) -> list[ports.Hit]:
+    def _some(self, hits: Sequence[log_data.Hit]) -> list[log_data.Hit]:
         """Of many progress lines in a row the first and the last ones, and those around anything else."""
         keep = set(range(_AROUND)) | set(range(len(hits) - _AROUND, len(hits)))
         for place, hit in enumerate(hits):
@@ -138,7 +138,7 @@ class Reader:
     def _number(self, offset: int) -> int | None:
         return self._lines.number(offset) if self._counted else None
 
-    def _hit(self, hit: ports.Hit, chunk: ports.Chunk, cursor: int) -> int:
+    def _hit(self, hit: log_data.Hit, chunk: log_data.Chunk, cursor: int) -> int:
         begin = max(0, hit.line_offset - chunk.offset)
         if self._grouper.busy and begin > cursor:
             self._follow(chunk, cursor, begin, last=False)
@@ -154,7 +154,7 @@ class Reader:
             return end.end() if end else len(chunk.data)
         return cursor
 
-    def _signal(self, hit: ports.Hit) -> None:
+    def _signal(self, hit: log_data.Hit) -> None:
         rule = self._rules[hit.pattern]
         text = hit.line.decode("utf-8", "replace")
         place = signals.Place(text, self._number(hit.line_offset), hit.line_offset)
@@ -162,7 +162,7 @@ class Reader:
         if found is not None and self._window.holds(found.at):
             self._book.add(found)
 
-    def _follow(self, chunk: ports.Chunk, cursor: int, end: int, *, last: bool) -> None:
+    def _follow(self, chunk: log_data.Chunk, cursor: int, end: int, *, last: bool) -> None:
         """Show the lines from `cursor` to `end` to the open tracebacks; keep an unfinished last one."""
         data = chunk.data
         while self._grouper.busy and cursor < end:
@@ -239,7 +239,7 @@ class Log:
     """One log to read: who speaks in it, and its pieces in order."""
 
     source: signals.Source
-    chunks: Iterable[ports.Chunk]
+    chunks: Iterable[log_data.Chunk]
     counted: bool = True
     """Whether lines are counted while reading; else `line` stays empty and can be had from `offset`."""
     lean: bool = True
@@ -289,7 +289,10 @@ def book_of(
 ) -> casebook.Casebook:
     """A casebook of logs and of the words of other witnesses. `how`: `read`, or what does the same."""
     more = [
-        Log(signals.Source(file=text.source), [ports.Chunk(0, text.text.encode("utf-8", "replace") + b"\n")])
+        Log(
+            signals.Source(file=text.source),
+            [log_data.Chunk(0, text.text.encode("utf-8", "replace") + b"\n")],
+        )
         for text in ctx.texts
     ]
     return how(engine, [*logs, *more], window)

@@ -5,11 +5,11 @@ all contents. A cache that cannot be read or written costs time and nothing else
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -109,11 +109,12 @@ def _yaml(source: Source) -> object:
 
 def _key(sources: Iterable[Source]) -> str:
     by = f"runward rules {FORMAT} {runward.__version__} {sys.version_info[:2]}"  # `re` reads patterns its own way
-    digest = hashlib.blake2b(by.encode(), digest_size=12)
+    first, second = zlib.crc32(by.encode()), 1
     for source in sources:
-        digest.update(f"\0{source.name}\0{len(source.data)}\0".encode())
-        digest.update(source.data)
-    return digest.hexdigest()
+        named = f"\0{source.name}\0{len(source.data)}\0".encode()
+        first = zlib.crc32(source.data, zlib.crc32(named, first))
+        second = zlib.adler32(source.data, second)
+    return f"{first:08x}{second:08x}"
 
 
 def cache_folder() -> str:

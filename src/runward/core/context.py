@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from runward.core import exits, job
+from runward.core import exits
 
 if TYPE_CHECKING:
-    from runward.core import flight
+    from runward.core import flight, job
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,15 @@ class Text:
 class Context:
     """Facts about one attempt that do not stand in its log. Everything may be missing."""
 
-    exit: job.ExitStatus | None = None
-    children: tuple[job.ExitStatus, ...] = ()
+    exit: "job.ExitStatus | None" = None
+    children: "tuple[job.ExitStatus, ...]" = ()
     """Status of ranks where only they are known, e.g. behind a launcher."""
     running: bool | None = None
     """True: alive now. None: not known."""
     state: str = ""
     """The scheduler's or orchestrator's word, upper case: `TIMEOUT`, `OOMKILLED`, `FAILED`."""
     scheduler: str = ""
-    witnesses: tuple[job.Witness, ...] = ()
+    witnesses: "tuple[job.Witness, ...]" = ()
     texts: tuple[Text, ...] = ()
     stopped_by_us: str = ""
     """Why Runward itself ended it: the word of its `end_decided`; empty when it did not."""
@@ -67,7 +67,7 @@ def from_json(raw: Mapping[str, Any]) -> Context:
         status = exits.parse(_inner(k8s, "exit_code")) or status
     signal = exits.parse(raw.get("signal"))
     if status is None and signal is not None and signal.code and 0 < signal.code < 65:
-        status = job.ExitStatus(None, signal.code)
+        status = exits.status(-signal.code)
     children = [exits.parse(raw.get(key)) for key in ("child_exit", "derived_exit_code")]
     return Context(
         exit=status,
@@ -108,7 +108,7 @@ def _state(raw: Mapping[str, Any], k8s: object, slurm: object) -> str:
     return words[0].strip().upper()[:80]
 
 
-def _running(raw: Mapping[str, Any], state: str, status: job.ExitStatus | None) -> bool | None:
+def _running(raw: Mapping[str, Any], state: str, status: "job.ExitStatus | None") -> bool | None:
     if status is not None:
         return False
     words = f"{_flat(raw.get('process'))} {_flat(raw.get('scheduler'))}".lower()
@@ -119,10 +119,10 @@ def _running(raw: Mapping[str, Any], state: str, status: job.ExitStatus | None) 
     return None if not state else False
 
 
-def _witnesses(raw: Mapping[str, Any]) -> tuple[job.Witness, ...]:
+def _witnesses(raw: Mapping[str, Any]) -> "tuple[job.Witness, ...]":
     given = raw.get("witnesses")
     found = [
-        job.Witness(_flat(entry.get("source")), _flat(entry.get("fact")), _flat(entry.get("detail")))
+        _witness(_flat(entry.get("source")), _flat(entry.get("fact")), _flat(entry.get("detail")))
         for entry in (given if isinstance(given, list) else ())
         if isinstance(entry, Mapping)
     ]
@@ -130,10 +130,16 @@ def _witnesses(raw: Mapping[str, Any]) -> tuple[job.Witness, ...]:
     killed = _inner(docker, "OOMKilled")
     words = _flat(docker).replace(" ", "").lower()
     if killed is True or "oomkilled=true" in words or "oomkilled:true" in words:
-        found.append(job.Witness("docker", "oom_kill", "State.OOMKilled is true"))
+        found.append(_witness("docker", "oom_kill", "State.OOMKilled is true"))
     elif killed is False or "oomkilled=false" in words:
-        found.append(job.Witness("docker", "no_oom_kill", "State.OOMKilled is false (no proof by itself)"))
+        found.append(_witness("docker", "no_oom_kill", "State.OOMKilled is false (no proof by itself)"))
     return tuple(found[:32])
+
+
+def _witness(source: str, fact: str, detail: str) -> "job.Witness":
+    from runward.core import job  # noqa: PLC0415 -- see `exits.status`
+
+    return job.Witness(source, fact, detail)
 
 
 def _texts(raw: Mapping[str, Any]) -> tuple[Text, ...]:

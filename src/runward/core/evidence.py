@@ -3,8 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from runward.core import candidates, casebook, collectives, durations, failures, redact, signals
+from runward.core import candidates, casebook, durations, failures, redact, signals
+
+if TYPE_CHECKING:
+    from runward.core import collectives
 
 _C = failures.Cause
 _KEEP = 6
@@ -52,7 +56,7 @@ def unusual_line(text: str, file: str | None, offset: int) -> failures.Evidence:
 def supporting(
     chosen: candidates.Candidate,
     found: list[candidates.Candidate],
-    suspects: collectives.Suspects | None,
+    suspects: "collectives.Suspects | None",
     book: casebook.Casebook,
 ) -> list[failures.Evidence]:
     """The deciding line first, then what speaks for the same, each line once."""

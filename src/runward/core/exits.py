@@ -3,8 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from runward.core import failures, job
+from runward.core import failures
+
+if TYPE_CHECKING:
+    from runward.core import job
 
 SIGNAMES: Mapping[int, str] = {
     1: "SIGHUP",
@@ -75,7 +79,7 @@ _CODES: Mapping[int, Meaning] = {
 _PAIR = re.compile(r"\s*(-?\d{1,5})\s*:\s*(\d{1,3})\s*")
 
 
-def parse(raw: object) -> job.ExitStatus | None:
+def parse(raw: object) -> "job.ExitStatus | None":
     """An exit status from a number or from Slurm's `code:signal`; None where nothing is said.
 
     >>> parse("0:15").signum, parse(-9).signum, parse(137).signum, parse(1).code
@@ -87,15 +91,17 @@ def parse(raw: object) -> job.ExitStatus | None:
         pair = _PAIR.fullmatch(raw)
         if pair:
             code, signum = int(pair[1]), int(pair[2])
-            return job.ExitStatus(None, signum) if 0 < signum < 65 else status(code)
+            return status(-signum) if 0 < signum < 65 else status(code)
         raw = int(raw) if re.fullmatch(r"\s*-?\d{1,6}\s*", raw) else None
     if isinstance(raw, float) and raw == int(raw):
         raw = int(raw)
     return status(raw) if isinstance(raw, int) else None
 
 
-def status(code: int) -> job.ExitStatus:
+def status(code: int) -> "job.ExitStatus":
     """Code of a shell, of Python or of a launcher to code or signal (negative, 128 + n, 256 - n)."""
+    from runward.core import job  # noqa: PLC0415 -- 5 ms that a look at a log without a status does not pay
+
     if -64 <= code < 0:
         return job.ExitStatus(None, -code)
     if code - 128 in SIGNAMES:
@@ -105,7 +111,7 @@ def status(code: int) -> job.ExitStatus:
     return job.ExitStatus(code, None)
 
 
-def meaning(exit_status: job.ExitStatus) -> Meaning | None:
+def meaning(exit_status: "job.ExitStatus") -> Meaning | None:
     """What the status says by itself; None for 0, 1 and codes without a common meaning."""
     if exit_status.signum is not None:
         name = SIGNAMES.get(exit_status.signum, f"signal {exit_status.signum}")
@@ -113,7 +119,7 @@ def meaning(exit_status: job.ExitStatus) -> Meaning | None:
     return _CODES.get(exit_status.code) if exit_status.code is not None else None
 
 
-def words(exit_status: job.ExitStatus) -> str:
+def words(exit_status: "job.ExitStatus") -> str:
     """`exit 1`, `SIGKILL (137)`, `exit not seen`."""
     if exit_status.signum is not None:
         name = SIGNAMES.get(exit_status.signum, f"signal {exit_status.signum}")

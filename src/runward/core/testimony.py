@@ -1,8 +1,12 @@
 """Witnesses beside the log as candidates: exit status, scheduler's words, memory counters, our own hand."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from runward.core import candidates, context, exits, failures, job, schedulers
+from runward.core import candidates, context, exits, failures, schedulers
+
+if TYPE_CHECKING:
+    from runward.core import job
 
 _C, _A = failures.Cause, failures.Action
 _OURS = {
@@ -88,7 +92,7 @@ def _state(ctx: context.Context) -> list[candidates.Candidate]:
     return [replace(made, ends=made.ends and not vague)]
 
 
-def _status(status: job.ExitStatus, source: str, *, by_us: bool) -> candidates.Candidate | None:
+def _status(status: "job.ExitStatus", source: str, *, by_us: bool) -> candidates.Candidate | None:
     meaning = exits.meaning(status)
     if meaning is None or status.code == 0:
         return None

@@ -8,7 +8,7 @@ the next 3 KiB).
 from dataclasses import dataclass
 from typing import Any
 
-from runward import ports
+from runward.core import log_data
 from runward.scan import patterns
 
 BEFORE, AFTER = 1024, 3072
@@ -18,7 +18,7 @@ SHORT = BEFORE + AFTER
 CROWDED, TRIES = 512, 16
 """On a line above so many bytes, this many failures of a pattern are enough."""
 
-_Hit = ports.Hit
+_Hit = log_data.Hit
 _new: Any = tuple.__new__  # half the time of the named tuple's own constructor
 _Bounds = tuple[int, int]
 _Text = bytes | bytearray
@@ -34,14 +34,14 @@ class Finder:
 
     def find(  # noqa: C901, PLR0912 -- the hot loop: a call less for each literal is a fifth of the time
         self, raw: _Text, bounds: _Bounds, base: int, own: _Bounds | None = None
-    ) -> list[ports.Hit]:
+    ) -> list[log_data.Hit]:
         """Hits in `raw[bounds]`, whole lines of a log in which `raw[0]` stands at offset `base`.
 
         Of `own` only literals that begin in it count: the rest of the text is there to be seen around them.
         """
         start, end = bounds
         rows, lengths = self._rows, self._lengths
-        found: list[ports.Hit] = []
+        found: list[log_data.Hit] = []
         first, last, line, after = 0, -1, b"", dict[int, int]()
         stops = self._stops(raw, start, end)
         text = bytes(raw) if stops else b""
@@ -87,7 +87,7 @@ class Finder:
             self._every_line(raw, bounds, base, found)
         return found
 
-    def _long(self, line: "_Long", at: int, row: list[patterns.Need], found: list[ports.Hit]) -> None:
+    def _long(self, line: "_Long", at: int, row: list[patterns.Need], found: list[log_data.Hit]) -> None:
         """As the inner part of `find`, within a window of the line."""
         first = max(line.start, at - BEFORE)
         shift = first - min(
@@ -109,9 +109,9 @@ class Finder:
             stop = match.end() + shift
             line.after[pattern] = stop if stop > at else at + 1
             offset = line.base + shift + match.start()
-            found.append(ports.Hit(pattern, offset, line.base + line.start, window, match))
+            found.append(log_data.Hit(pattern, offset, line.base + line.start, window, match))
 
-    def _every_line(self, text: _Text, bounds: _Bounds, base: int, found: list[ports.Hit]) -> None:
+    def _every_line(self, text: _Text, bounds: _Bounds, base: int, found: list[log_data.Hit]) -> None:
         """Patterns that have no literal: each on each line, of which the first 4 KiB are seen."""
         start, end = bounds
         while start < end:
@@ -119,7 +119,7 @@ class Finder:
             stop = end if stop < 0 else stop
             line = bytes(text[start : min(stop, start + SHORT)])
             found += [
-                ports.Hit(pattern, base + start + match.start(), base + start, line, match)
+                log_data.Hit(pattern, base + start + match.start(), base + start, line, match)
                 for pattern in self._slow
                 for match in self._regex(pattern).finditer(line)
             ]

@@ -6,7 +6,7 @@ much of it was there at once, and memory is bounded.
 
 from collections.abc import Iterator
 
-from runward import ports
+from runward.core import log_data
 from runward.scan import ansi, confirm, patterns
 
 STEP = 56 << 10
@@ -24,7 +24,7 @@ class Lines:
     def __init__(self, compiled: patterns.Compiled) -> None:
         self._find = confirm.Finder(compiled).find
 
-    def all(self, data: Text, bounds: tuple[int, int], offset: int, found: list[ports.Hit]) -> None:
+    def all(self, data: Text, bounds: tuple[int, int], offset: int, found: list[log_data.Hit]) -> None:
         """Add the hits in `data[bounds]`, which begins and ends with whole lines; `data[0]` stands at `offset`."""
         done, end = bounds
         at = done
@@ -40,7 +40,7 @@ class Lines:
             done = at = stop + 1
         self._block(data, (done, end), offset, found)
 
-    def _block(self, data: Text, bounds: tuple[int, int], offset: int, found: list[ports.Hit]) -> None:
+    def _block(self, data: Text, bounds: tuple[int, int], offset: int, found: list[log_data.Hit]) -> None:
         start, end = bounds
         if start >= end:
             return
@@ -57,7 +57,7 @@ class Lines:
                 line_at, at = offset + start + line_at, offset + start + at
                 found.append(hit._replace(offset=at, line_offset=line_at))
 
-    def piece(self, raw: bytes, piece: tuple[int, int], line_at: int, found: list[ports.Hit]) -> None:
+    def piece(self, raw: bytes, piece: tuple[int, int], line_at: int, found: list[log_data.Hit]) -> None:
         """Add the hits of one piece of a line that begins at `line_at`; of a short line it is the whole.
 
         `piece` is its number and where in the line the part ends that no other piece looks at.

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Protocol
 
-from runward import ports
-from runward.core import errors
+from runward.core import errors, log_data
 
 BLOCK = 256 << 10
 LIMIT = 64 << 30
@@ -81,13 +80,13 @@ def _faults() -> tuple[type[Exception], ...]:
     return (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError)
 
 
-def unpacked(fd: int, kind: str, notes: list[str]) -> Iterator[ports.Chunk]:
+def unpacked(fd: int, kind: str, notes: list[str]) -> Iterator[log_data.Chunk]:
     """The text of a packed file. Damage ends it, and is said in `notes`. Raises UsageError for no reader."""
     texts = _zstd(fd) if kind == "zstd" else _streams(_blocks(fd), _DECODERS[kind])
     offset = 0
     try:
         for text in texts:
-            yield ports.Chunk(offset, text)
+            yield log_data.Chunk(offset, text)
             offset += len(text)
             if offset > LIMIT:
                 notes.append(f"only the first {offset} unpacked bytes were read")

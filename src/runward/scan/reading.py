@@ -11,8 +11,7 @@ import stat
 from collections import deque
 from collections.abc import Iterator
 
-from runward import ports
-from runward.core import errors
+from runward.core import errors, log_data
 from runward.scan import packed
 
 BLOCK = 1 << 20
@@ -47,7 +46,7 @@ class LogFile:
         """Bytes of the file, packed or not, when it was opened."""
         return self._size
 
-    def chunks(self) -> Iterator[ports.Chunk]:
+    def chunks(self) -> Iterator[log_data.Chunk]:
         """The text, in order; offsets are those of the unpacked text. A gap in them is a hole of the file.
 
         UTF-16 comes as UTF-8, and offsets are then those of the UTF-8 text. A mark of byte order is left out.
@@ -61,7 +60,7 @@ class LogFile:
         finally:
             os.close(self._fd)
 
-    def _plain(self) -> Iterator[ports.Chunk]:
+    def _plain(self) -> Iterator[log_data.Chunk]:
         limit = self._size or _UNSIZED
         for begin, end in _extents(self._fd, limit) if self._size else [(0, limit)]:
             at = begin
@@ -71,13 +70,13 @@ class LogFile:
                     if self._size:
                         self.notes.append(f"shrank to {at} of {self._size} bytes while it was read")
                     return
-                yield ports.Chunk(at, data)
+                yield log_data.Chunk(at, data)
                 at += len(data)
         holes = limit - sum(end - begin for begin, end in _extents(self._fd, limit)) if self._size else 0
         if holes > BLOCK:
             self.notes.append(f"{holes} bytes of holes passed over")
 
-    def _decoded(self, chunks: Iterator[ports.Chunk]) -> Iterator[ports.Chunk]:
+    def _decoded(self, chunks: Iterator[log_data.Chunk]) -> Iterator[log_data.Chunk]:
         first = next(chunks, None)
         if first is None:
             return
@@ -87,19 +86,19 @@ class LogFile:
             yield from _recoded(first, chunks, encoding)
             return
         if first.data.startswith(codecs.BOM_UTF8):
-            first = ports.Chunk(first.offset + 3, first.data[3:])
+            first = log_data.Chunk(first.offset + 3, first.data[3:])
         yield first
         yield from chunks
 
 
-def pieces(data: bytes) -> Iterator[ports.Chunk]:
+def pieces(data: bytes) -> Iterator[log_data.Chunk]:
     """A text that is there as a whole, as `LogFile.chunks` gives a file."""
-    return _marked(ports.Chunk(at, data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))
+    return _marked(log_data.Chunk(at, data[at : at + BLOCK]) for at in range(0, len(data), BLOCK))
 
 
-def _marked(chunks: Iterator[ports.Chunk]) -> Iterator[ports.Chunk]:
+def _marked(chunks: Iterator[log_data.Chunk]) -> Iterator[log_data.Chunk]:
     """All as bulk, but for the last bytes."""
-    held: deque[ports.Chunk] = deque()
+    held: deque[log_data.Chunk] = deque()
     for chunk in chunks:
         held.append(chunk)
         if sum(len(one.data) for one in held) - len(held[0].data) >= NEAR_END:
@@ -109,9 +108,9 @@ def _marked(chunks: Iterator[ports.Chunk]) -> Iterator[ports.Chunk]:
         early = max(0, min(late, len(chunk.data)))
         late -= len(chunk.data)
         if early:
-            yield ports.Chunk(chunk.offset, chunk.data[:early], chunk.restarted, bulk=True)
+            yield log_data.Chunk(chunk.offset, chunk.data[:early], chunk.restarted, bulk=True)
         if early < len(chunk.data):
-            yield ports.Chunk(chunk.offset + early, chunk.data[early:])
+            yield log_data.Chunk(chunk.offset + early, chunk.data[early:])
 
 
 def _opened(path: str) -> int:
@@ -168,7 +167,9 @@ def _encoding(head: bytes) -> str | None:
     return None
 
 
-def _recoded(first: ports.Chunk, rest: Iterator[ports.Chunk], encoding: str) -> Iterator[ports.Chunk]:
+def _recoded(
+    first: log_data.Chunk, rest: Iterator[log_data.Chunk], encoding: str
+) -> Iterator[log_data.Chunk]:
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     offset, chunk = 0, first
     while True:
@@ -179,7 +180,7 @@ def _recoded(first: ports.Chunk, rest: Iterator[ports.Chunk], encoding: str) -> 
             else text.encode("utf-8", "replace")
         )
         if data:
-            yield ports.Chunk(offset, data)
+            yield log_data.Chunk(offset, data)
         offset += len(data)
         following = next(rest, None)
         if following is None:

@@ -3,7 +3,7 @@ r"""Many patterns over one log: literals by the engine, `re` only around them, l
 What is found depends on the bytes alone, never on how they were cut into feeds. A line ends with \n or \r.
 """
 
-from runward import ports
+from runward.core import log_data
 from runward.scan import lines, patterns, thin
 
 
@@ -30,10 +30,10 @@ class LineScanner:
 
     def feed(
         self, data: bytes | bytearray, offset: int, end: int | None = None, *, bulk: bool = False
-    ) -> list[ports.Hit]:
+    ) -> list[log_data.Hit]:
         """As `ports.Scanner.feed`; `end` bounds what counts of a buffer that is used again and again."""
         stop = len(data) if end is None else end
-        found: list[ports.Hit] = []
+        found: list[log_data.Hit] = []
         start = self._join(offset, found)
         if start >= stop:
             return found
@@ -56,14 +56,14 @@ class LineScanner:
         self._carry(data, start, stop, found)
         return found
 
-    def flush(self) -> list[ports.Hit]:
+    def flush(self) -> list[log_data.Hit]:
         """As `ports.Scanner.flush`."""
-        found: list[ports.Hit] = []
+        found: list[log_data.Hit] = []
         self._finish(found)
         self._next = None
         return found
 
-    def _join(self, offset: int, found: list[ports.Hit]) -> int:
+    def _join(self, offset: int, found: list[log_data.Hit]) -> int:
         """Where in a feed the new bytes begin; a gap ends the carried line."""
         if self._next is not None and offset <= self._next:
             return self._next - offset
@@ -71,7 +71,7 @@ class LineScanner:
         self._line_at = offset
         return 0
 
-    def _carry(self, data: bytes | bytearray, start: int, stop: int, found: list[ports.Hit]) -> None:
+    def _carry(self, data: bytes | bytearray, start: int, stop: int, found: list[log_data.Hit]) -> None:
         """Keep part of an unfinished line, and look at the pieces of it that are complete."""
         tail = self._tail
         while start < stop:
@@ -87,7 +87,7 @@ class LineScanner:
                 self._piece += 1
                 del tail[: lines.first_of(self._piece) - first]
 
-    def _finish(self, found: list[ports.Hit]) -> None:
+    def _finish(self, found: list[log_data.Hit]) -> None:
         """The carried line ends here."""
         if self._tail:
             text = bytes(self._tail)

@@ -9,7 +9,7 @@ over both ends, hits or not.
 from collections import Counter
 from typing import NamedTuple
 
-from runward import ports
+from runward.core import log_data
 from runward.scan import lines, patterns
 
 WORTHWHILE = 8 << 10
@@ -46,7 +46,7 @@ class Thin:
         self._before = _Edge(0, frozenset(), frozenset())
         """The end of the last stretch: what was dense there is taken as dense where this one begins."""
 
-    def all(self, data: lines.Text, bounds: _Span, offset: int, found: list[ports.Hit]) -> None:
+    def all(self, data: lines.Text, bounds: _Span, offset: int, found: list[log_data.Hit]) -> None:
         """As `Lines.all`, with fewer hits where they repeat."""
         start, end = bounds
         edge = min(EDGE, (end - start) // SHARE)
@@ -55,12 +55,12 @@ class Thin:
         if not start < head_end < tail_start:
             self._full.all(data, bounds, offset, found)
             return
-        head: list[ports.Hit] = []
+        head: list[log_data.Hit] = []
         if 0 <= offset + start - self._before.offset <= EDGE and self._before.dense:
             first, head_end = self._before, start
         else:
             first = self._edge(data, (start, head_end), offset, head)
-        tail: list[ports.Hit] = []
+        tail: list[log_data.Hit] = []
         last = self._before = self._edge(data, (tail_start, end), offset, tail)
         dense = first.dense & last.dense
         lean = self._lean((dense, first.loud & last.loud), tail_start - head_end) if dense else None
@@ -73,7 +73,7 @@ class Thin:
         self._middle(lean, (data, (head_end, tail_start), offset), found)
         found += reversed(_some(tail[::-1], dense))
 
-    def _edge(self, data: lines.Text, edge: _Span, offset: int, found: list[ports.Hit]) -> "_Edge":
+    def _edge(self, data: lines.Text, edge: _Span, offset: int, found: list[log_data.Hit]) -> "_Edge":
         """Look for all in an edge, and at what stands in it often."""
         self._full.all(data, edge, offset, found)
         often = Counter(hit.pattern for hit in found)
@@ -94,10 +94,10 @@ class Thin:
         return frozenset(literal for literal, times in often.items() if times >= DENSE)
 
     def _middle(
-        self, lean: lines.Lines, place: tuple[lines.Text, _Span, int], found: list[ports.Hit]
+        self, lean: lines.Lines, place: tuple[lines.Text, _Span, int], found: list[log_data.Hit]
     ) -> None:
         data, bounds, offset = place
-        hits: list[ports.Hit] = []
+        hits: list[log_data.Hit] = []
         lean.all(data, bounds, offset, hits)
         spans = _around(
             [hit.line_offset - offset for hit in hits if hit.pattern not in self._compiled.sparse], place
@@ -115,7 +115,7 @@ def _nearest(known: set[_Key], key: _Key) -> _Key | None:
     return max(near, key=lambda one: len(one[1]), default=None)
 
 
-def _some(hits: list[ports.Hit], dense: frozenset[int]) -> list[ports.Hit]:
+def _some(hits: list[log_data.Hit], dense: frozenset[int]) -> list[log_data.Hit]:
     """The first few of each dense pattern, and all others."""
     left = Counter(dict.fromkeys(dense, KEPT))
     kept = []

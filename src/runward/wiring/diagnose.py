@@ -6,14 +6,16 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from runward import ports
 from runward.app import diagnose as app
 from runward.config import rulesets
-from runward.core import casebook, durations, errors, exits, failures, rules, signals
+from runward.core import casebook, durations, errors, exits, failures, log_data, rules, signals
 from runward.core import context as contexts
 from runward.scan import reading
-from runward.wiring import flights
+
+if TYPE_CHECKING:
+    from runward.core import flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Sources:
     context: contexts.Context = field(default_factory=contexts.Context)
     one_attempt: bool = False
     """Whether these are the logs of the wanted attempt alone."""
-    search: flights.Search | None = None
+    search: app.Dumps | None = None
     """Where flight-recorder dumps of the attempt may lie; None: beside the logs."""
     box: Mapping[str, object] | None = None
     """What the machine was like at its end, where a record knows."""
@@ -125,10 +127,15 @@ def _how(*, much: bool) -> Callable[..., casebook.Casebook]:
     return apart.reader(cpus)
 
 
-def _beside(paths: Sequence[str | None], opened: Sequence[reading.LogFile]) -> flights.Search:
-    ends = [file.changed_at for file in opened]
-    window = (min(ends) - flights.NEAR_S, max(ends)) if ends else (-math.inf, math.inf)
-    return flights.Search([path for path in paths if path], *window)
+def _beside(paths: Sequence[str | None], opened: Sequence[reading.LogFile]) -> app.Dumps:
+    def search(named: Sequence[str]) -> "flight.FlightSummary | None":
+        from runward.wiring import flights
+
+        ends = [file.changed_at for file in opened]
+        window = (min(ends) - flights.NEAR_S, max(ends)) if ends else (-math.inf, math.inf)
+        return flights.Search([path for path in paths if path], *window)(named)
+
+    return search
 
 
 def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> failures.Diagnosis:
@@ -235,7 +242,7 @@ def case(loaded: app.Engine, raw: Mapping[str, object], folder: str) -> failures
         logs = [open_log(os.path.join(folder, name), [], several=False)]
     else:
         data = str(raw.get("log") or "").encode("utf-8", "surrogatepass")
-        logs = [app.Log(signals.Source("log", None, None, 2026), [ports.Chunk(0, data)])]
+        logs = [app.Log(signals.Source("log", None, None, 2026), [log_data.Chunk(0, data)])]
     return app.judge(loaded, logs, ctx)
 
 
