@@ -15,6 +15,8 @@ BYTES_A_TICK = 64 << 20
 """At most so many bytes of all logs are read in one tick: a tick stays under a tenth of a second."""
 _CHUNK = 1 << 20
 _MANY = 8 << 10
+_LITTLE = 64 << 10
+"""A read that brought less ends the look: what a busy log gains meanwhile goes with the next one, in one piece."""
 _LOADED_ONCE = 8
 
 
@@ -70,8 +72,9 @@ class Follower:
                 chunks = stream.read_new(_CHUNK)
                 for chunk in chunks:
                     self._feed(stream, reader, chunk)
-                    got += len(chunk.data)
-                if not chunks:
+                size = sum(len(chunk.data) for chunk in chunks)
+                got += size
+                if size < _LITTLE:
                     break
         return got
 
@@ -119,7 +122,7 @@ class Follower:
                 pass
 
     def _progress(self, signal: signals.Signal) -> None:
-        sample = samples.from_signal(signal, after_abort=self._aborted)
+        sample = samples.from_signal(signal, after_abort=self._aborted, read_at=self._clock.wall())
         if sample is not None:
             self.take(sample)
 

@@ -79,8 +79,8 @@ def advance(counter: Counter, value: int, epoch: float | None) -> tuple[Counter,
     The same value again is a redraw. A lower one is a line out of order until three in a row rise.
     """
     if value > counter.value:
-        moved = replace(counter, value=value, moves=counter.moves + 1, rising=0, low=-1)
-        return replace(moved, epoch=_later(counter.epoch, epoch)), True
+        later = _later(counter.epoch, epoch)
+        return replace(counter, value=value, moves=counter.moves + 1, rising=0, low=-1, epoch=later), True
     if _new_epoch(counter, value, epoch):
         return _cycle(counter, value, epoch), True
     if value == counter.value:
@@ -92,8 +92,8 @@ def advance(counter: Counter, value: int, epoch: float | None) -> tuple[Counter,
         return replace(counter, rising=rising, low=value), False
     if counter.total and counter.value >= 0.9 * counter.total:
         return _cycle(counter, value, epoch), True
-    began = replace(counter, value=value, restarts=counter.restarts + 1, rising=0, low=-1)
-    return replace(began, moves=counter.moves + 1, epoch=epoch), True
+    begun = replace(counter, value=value, restarts=counter.restarts + 1, rising=0, low=-1)
+    return replace(begun, moves=counter.moves + 1, epoch=epoch), True
 
 
 def resume(counter: Counter, step: int) -> Counter:

@@ -131,12 +131,13 @@ def observe(tracker: Tracker, sample: samples.Sample, now: float) -> Tracker:
     """The tracker after one more sample. Total: no sample makes it raise."""
     if sample.after_abort:
         return tracker
+    read = tracker.read
     if sample.file is not None and sample.offset is not None:
         key = f"{sample.file}\n{sample.source}"
-        if sample.offset <= tracker.read.get(key, -1):
+        if sample.offset <= read.get(key, -1):
             return tracker
-        tracker = replace(tracker, read=_noted(tracker.read, key, sample.offset))
-    tracker = _details(tracker, sample)
+        read = _noted(read, key, sample.offset)
+    tracker = _details(tracker, sample, read)
     if sample.kind is samples.Kind.CHECKPOINT:
         return _checkpoint(tracker, sample, now)
     if sample.kind in (samples.Kind.REPORT, samples.Kind.MARK):
@@ -165,13 +166,14 @@ def _noted(read: Mapping[str, int], key: str, offset: int) -> Mapping[str, int]:
     return noted
 
 
-def _details(tracker: Tracker, sample: samples.Sample) -> Tracker:
+def _details(tracker: Tracker, sample: samples.Sample, read: Mapping[str, int]) -> Tracker:
     memory = tracker.memory
     if sample.memory is not None:
         others = tuple(item for item in memory if item.gpu != sample.memory.gpu)
         memory = (*others, sample.memory)[-64:]
     return replace(
         tracker,
+        read=read,
         loss=losses.observe(tracker.loss, sample),
         memory=memory,
         epoch=tracker.epoch if sample.epoch is None else sample.epoch,
@@ -184,8 +186,8 @@ def _checkpoint(tracker: Tracker, sample: samples.Sample, now: float) -> Tracker
     old = tracker.checkpoint_step
     if sample.step is None or (old is not None and sample.step <= old):
         return tracker
-    tracker = replace(tracker, checkpoint_step=sample.step, advanced_at=now)
-    return tracker if tracker.counted else _pointed(tracker, sample.step, now)
+    points = tracker.points if tracker.counted else _points(tracker, sample.step, now)
+    return replace(tracker, checkpoint_step=sample.step, advanced_at=now, points=points)
 
 
 def _credited(tracker: Tracker) -> Tracker:
@@ -207,13 +209,15 @@ def _counted(tracker: Tracker, sample: samples.Sample, now: float) -> Tracker:
         if sample.step == 0 and sample.kind in (samples.Kind.BAR, samples.Kind.EPOCH):
             return tracker  # a bar is drawn before its first step
         first = counters.begin(key, sample, value, total)
-        return _begun(_kept(tracker, first), first, now)
+        return _begun(tracker, first, now)
     new, moved = counters.advance(old, value, sample.epoch)
     if sample.loss is not None and not new.trained:
         new = replace(new, trained=True)
     if not moved:
         return tracker if new is old else _replaced(tracker, new)
-    return _moved(_kept(tracker, replace(new, total=total or new.total)), new, now)
+    if total and total != new.total:
+        new = replace(new, total=total)
+    return _moved(tracker, new, now)
 
 
 def _absolute(tracker: Tracker, sample: samples.Sample) -> tuple[int, int | None]:
@@ -228,30 +232,31 @@ def _absolute(tracker: Tracker, sample: samples.Sample) -> tuple[int, int | None
 
 def _begun(tracker: Tracker, counter: counters.Counter, now: float) -> Tracker:
     """A first report is progress when it lies beyond the resumed step, or begins the attempt's steps."""
+    kept = _kept(tracker, counter)
     if counter.kind is samples.Kind.SIDE:
-        return replace(tracker, side_at=now)
-    chosen = tracker.chosen
+        return replace(tracker, counted=kept, side_at=now)
+    chosen = counters.choose(kept)
     if chosen is None or chosen.key != counter.key:
-        return tracker
-    if tracker.resumed_step is not None and counter.step <= tracker.resumed_step:
-        return _pointed(tracker, counter.step, now)
-    return _pointed(replace(tracker, advanced_at=now), counter.step, now)
+        return replace(tracker, counted=kept)
+    behind = tracker.resumed_step is not None and counter.step <= tracker.resumed_step
+    advanced_at = tracker.advanced_at if behind else now
+    return replace(tracker, counted=kept, advanced_at=advanced_at, points=_points(tracker, counter.step, now))
 
 
 def _moved(tracker: Tracker, counter: counters.Counter, now: float) -> Tracker:
+    kept, again = _kept(tracker, counter), bool(counter.restarts or counter.base)
     if counter.kind is samples.Kind.SIDE:
-        return tracker if counter.restarts or counter.base else replace(tracker, side_at=now)
-    chosen = tracker.chosen
+        return replace(tracker, counted=kept, side_at=tracker.side_at if again else now)
+    chosen = counters.choose(kept)
     if chosen is not None and chosen.key == counter.key:
-        return _pointed(replace(tracker, advanced_at=now), counter.step, now)
+        return replace(tracker, counted=kept, advanced_at=now, points=_points(tracker, counter.step, now))
     # Another counter that rises to where it never was is work too, unless the user named the one that counts.
     # One that begins again and again (evaluation bars) is not.
-    if chosen is not None and chosen.user:
-        return tracker
-    return tracker if counter.restarts or counter.base else replace(tracker, other_at=now)
+    aside = again or (chosen is not None and chosen.user)
+    return replace(tracker, counted=kept, other_at=tracker.other_at if aside else now)
 
 
-def _pointed(tracker: Tracker, step: int, now: float) -> Tracker:
+def _points(tracker: Tracker, step: int, now: float) -> tuple[Point, ...]:
     points = tracker.points
     if points and (step < points[-1].step or now < points[-1].at):
         points = ()
@@ -261,17 +266,17 @@ def _pointed(tracker: Tracker, step: int, now: float) -> Tracker:
     if len(points) > _POINTS:
         half = _POINTS // 2
         points = (*points[:half:2], *points[half:])
-    return replace(tracker, points=points)
+    return points
 
 
-def _kept(tracker: Tracker, counter: counters.Counter) -> Tracker:
+def _kept(tracker: Tracker, counter: counters.Counter) -> tuple[counters.Counter, ...]:
     """The counter put last: the order is that of the last movement, and the oldest falls out."""
     others = [other for other in tracker.counted if other.key != counter.key]
     if len(others) >= _COUNTERS:
         best = counters.choose(others)
         drop = next(index for index, other in enumerate(others) if other is not best)
         del others[drop]
-    return replace(tracker, counted=(*others, counter))
+    return (*others, counter)
 
 
 def _replaced(tracker: Tracker, counter: counters.Counter) -> Tracker:

@@ -80,8 +80,12 @@ class Sample:
     """Printed after a communicator was aborted: such a step was not computed."""
 
 
-def from_signal(signal: signals.Signal, *, after_abort: bool = False) -> Sample | None:
+def from_signal(
+    signal: signals.Signal, *, after_abort: bool = False, read_at: float | None = None
+) -> Sample | None:
     """The sample that a recognised progress line carries; None when it carries no usable number.
+
+    `read_at`: its time (wall) where the line has no stamp.
 
     Groups: step total | batch batches epoch (from 0) epoch1 (from 1) epochs | side of | loss grad_norm
     throughput lr eta nan_iterations unit | gpu allocated allocated_unit reserved reserved_unit.
@@ -109,7 +113,7 @@ def from_signal(signal: signals.Signal, *, after_abort: bool = False) -> Sample 
         memory=_memory(fields),
         file=signal.file,
         offset=signal.offset,
-        at=signal.at,
+        at=signal.at if signal.at is not None else read_at,
         phase="first_step" if step == 0 and kind in (Kind.BAR, Kind.EPOCH) else None,
         after_abort=after_abort,
     )

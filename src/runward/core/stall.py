@@ -157,13 +157,19 @@ def moved(watch: Watch, witness: str, now: float) -> Watch:
     moves = {**watch.moves, witness: now}
     if witness == "bar" and watch.phase is Phase.STEP:
         return replace(watch, moves=moves)
-    watch = _learned(replace(watch, moves=moves), now)
-    watch = replace(watch, moved_at=now, entered_at=now, entered=frozenset(), fresh=True)
-    if witness in ("step", "heartbeat"):
-        watch = replace(watch, phase=Phase.STEP, stepped=True, observable=True)
-    elif witness == "checkpoint":
-        watch = replace(watch, observable=True)
-    return watch
+    step = witness in ("step", "heartbeat")
+    return replace(
+        watch,
+        moves=moves,
+        seen=_learned(watch, now),
+        moved_at=now,
+        entered_at=now,
+        entered=frozenset(),
+        fresh=True,
+        phase=Phase.STEP if step else watch.phase,
+        stepped=step or watch.stepped,
+        observable=step or witness == "checkpoint" or watch.observable,
+    )
 
 
 def phase(watch: Watch, name: str, edge: str, now: float) -> Watch:
@@ -280,18 +286,17 @@ def _between(watch: Watch) -> Phase:
 def _enter(watch: Watch, named: Phase, now: float, *, opens: bool) -> Watch:
     if named is watch.phase:
         return watch
-    watch = _learned(watch, now)
-    return replace(watch, phase=named, entered_at=now if opens else watch.entered_at, fresh=opens)
+    entered_at = now if opens else watch.entered_at
+    return replace(watch, seen=_learned(watch, now), phase=named, entered_at=entered_at, fresh=opens)
 
 
-def _learned(watch: Watch, now: float) -> Watch:
+def _learned(watch: Watch, now: float) -> Mapping[str, Seen]:
     """The window of the present phase closes by itself: how long it was is learned."""
     silence = now - watch.entered_at
     if watch.suspended or not watch.fresh or silence <= 0:
-        return watch
+        return watch.seen
     old = watch.seen.get(watch.phase, Seen())
-    new = Seen(max(old.longest_s, silence), old.count + 1)
-    return replace(watch, seen={**watch.seen, str(watch.phase): new})
+    return {**watch.seen, str(watch.phase): Seen(max(old.longest_s, silence), old.count + 1)}
 
 
 def _gap(watch: Watch, settings: Settings, now: float) -> float:

@@ -1,0 +1,85 @@
+"""A training on one GPU that switches its watchers off and on, every so many steps, in ABBA blocks.
+
+python3 stepping.py VICTIMS OUT [--blocks 40] [--steps 200]
+
+VICTIMS is a file with one pid a line, waited for; they are suspended in the B segments and run in the A segments.
+OUT gets the ratio of each block as JSON: step time watched (A) over step time alone (B).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import time
+
+import torch
+
+WARM = 10
+"""Steps of each segment that are not counted: those which ran while the watchers were being switched."""
+
+
+def main():
+    args = parse()
+    work = Work(args.size, args.products)
+    for _ in range(300):
+        work.step()
+    while not args.victims.exists():
+        work.step()
+    pids = [int(line) for line in args.victims.read_text().split()]
+    ratios = []
+    for _ in range(args.blocks):
+        a, b, c, d = (segment(work, pids, args.steps, on=on) for on in (True, False, False, True))
+        ratios.append((a + d) / (b + c))
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    new = args.out.with_suffix(".new")
+    new.write_text(json.dumps(ratios))
+    new.rename(args.out)
+
+
+def segment(work, pids, steps, *, on):
+    """Seconds a step, on average."""
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT if on else signal.SIGSTOP)
+    for _ in range(WARM):
+        work.step()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(steps):
+        work.step()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / steps
+
+
+class Work:
+    """Matrix products with a normalisation between; a log line each tenth step."""
+
+    def __init__(self, size, products):
+        self.weight, self.batch = (
+            torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2)
+        )
+        self.products, self.done = products, 0
+
+    def step(self):
+        for _ in range(self.products):
+            self.batch = torch.nn.functional.normalize(self.batch @ self.weight, dim=1)
+        self.done += 1
+        if self.done % 10 == 0:
+            torch.cuda.synchronize()
+            print(f"step {self.done}/10000000 loss 0.5", flush=True)
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("victims", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--blocks", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--products", type=int, default=30)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
