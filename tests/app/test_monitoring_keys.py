@@ -12,7 +12,8 @@ import waiting
 from fakes import clock as clocks
 from runward import ports
 from runward.app import gating, signalling, silence_watch
-from runward.core import events, log_signals, observations, run
+from runward.config import policy_files
+from runward.core import binding, events, log_signals, observations, planning, run
 from runward.runners import local
 from runward.scan import tailer
 
@@ -103,6 +104,34 @@ def test_nobody_is_asked_while_nothing_is_due(tmp_path, more):
     assert made.gate.wait_fds(state) == ()
 
 
+NO = "attempt 1 waits for its start condition (exit code 1)"
+ASKED = events.Noted(at=1, topic=run.START_CONDITION, text=NO)
+
+
+@pytest.mark.parametrize(
+    ("at", "limit_s", "held", "ends"),
+    [
+        (99.0, 100.0, True, False),
+        (100.0, 100.0, True, True),
+        (100.0, 100.0, False, False),
+        (1e9, None, True, False),
+    ],
+)
+def test_a_condition_that_never_comes_true_ends_the_run_where_a_limit_is_set(at, limit_s, held, ends):
+    bound = binding.Bound(policy=policy_files.choose_any("default"), start_within_s=limit_s)
+    made, _ = planning.on_tick(run.fold([CREATED, ASKED]), binding.Now(at, at, held=held), bound)
+    assert [(one.state, one.code) for one in made] == ([("held", 124)] if ends else [])
+    if ends:
+        assert made[0].why == f"{NO}; watch.start_within: 1 min 40 s is over"
+
+
+def test_nobody_waits_for_the_condition_of_a_run_that_is_paused_or_over():
+    bound = binding.Bound(policy=policy_files.choose_any("default"), start_within_s=1.0)
+    for more in (events.Paused(at=1, by="ann"), events.RunEnded(at=1, state="stopped", code=None)):
+        state = run.fold([CREATED, ASKED, more])
+        assert planning.on_tick(state, binding.Now(1e6, 1e6, held=True), bound) == binding.NOTHING
+
+
 # -- the end, and silence ------------------------------------------------------------------------------------
 
 
@@ -130,6 +159,7 @@ class Watch:
                 self.clock,
                 str(self.folder / "actions"),
                 str(self.folder),
+                state=lambda _: "pending" if self.queued else "stall" if self.watch.stalled else "running",
             )
         )
         self.watch = silence_watch.SilenceWatch(
@@ -195,6 +225,33 @@ def test_a_job_in_the_queue_is_not_silent(tmp_path):
     assert made.look(600) == []
     made.queued = False
     assert made.look(50) == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "queued", "stalled", "read"),
+    [
+        (("pending", "running", "stall"), True, False, True),
+        (("running", "stall"), True, False, False),
+        (("running", "stall"), False, False, True),
+        (("pending",), False, False, False),
+        (("running",), False, True, False),
+        (("running", "stall"), False, True, True),
+        ((), True, False, True),
+    ],
+)
+def test_logs_are_read_in_the_states_of_the_whitelist_only(tmp_path, listed, queued, stalled, read):
+    made = Watch(tmp_path, queued=queued, keys={"state_whitelist": listed, "termination_string": "ALL DONE"})
+    made.look()
+    if stalled:
+        made.look(70)
+    made.write("ALL DONE\n")
+    made.look()
+    assert (made.heard.finished("7@0") is not None) is read
+
+
+def test_in_a_state_that_is_not_listed_no_silence_is_counted(tmp_path):
+    made = Watch(tmp_path, keys={"state_whitelist": ("pending",)})
+    assert made.look(600) == []
 
 
 def test_a_watcher_that_was_stopped_counts_anew(tmp_path):

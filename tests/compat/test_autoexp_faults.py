@@ -257,6 +257,25 @@ def test_lines_that_stand_again_in_a_rewritten_log_are_not_new(desk: Desk):
     assert len(made.observe_once_sync().events) == 1
 
 
+@pytest.mark.parametrize(
+    ("state", "listed", "read"),
+    [
+        ("PENDING", ["running"], False),
+        ("RUNNING", ["Running"], True),
+        ("RUNNING", ["pending"], False),
+        ("FAILED", ["running"], True),
+        ("RUNNING", [], True),
+    ],
+)
+def test_a_log_is_read_only_in_the_states_of_the_whitelist(desk: Desk, state, listed, read):
+    note = watcher.LogSignalConfig(name="note", pattern="WARN", actions=[actions.ErrorNoteActionConfig()])
+    made = desk.controller(desk.monitor(note, state_whitelist=listed), {"crash": never()})
+    job_id = desk.job(made, log="WARN\n")
+    desk.slurm.set_state(job_id, state)
+    events = [one.event for one in made.observe_once_sync().events]
+    assert ("note" in events) is read
+
+
 # -- commands ------------------------------------------------------------------------------------------------
 
 

@@ -37,6 +37,8 @@ class Means:
     cwd: str
     outputs: Callable[[str], Sequence[ports.LogStream]] = lambda _handle: ()
     """Fresh readers of the further files that the configuration names."""
+    state: Callable[[str], str] = lambda _handle: "running"
+    """Whether the job of a handle is `pending`, `running` or in a `stall`."""
     timeout_s: float = 600.0
     """A command that runs longer is ended."""
 
@@ -82,7 +84,9 @@ class Signalling:
         """Read what is new; failures of commands are told."""
         live = state.live
         if live is not None and live.handle is not None:
-            self._advance(self._take_up(live.handle, live.n))
+            one = self._take_up(live.handle, live.n)
+            if self._means.monitor.looks_at(self._means.state(live.handle)):
+                self._advance(one)
         said, self._said = self._said, []
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         return said
@@ -97,7 +101,7 @@ class Signalling:
         found = self._attempt
         if found is None or found.handle != handle:
             return ()
-        while self._advance(found):
+        while self._means.monitor.looks_at("running") and self._advance(found):
             pass
         found.newest_at = None
         self._keep_newest(found)

@@ -95,7 +95,7 @@ class SilenceWatch:
         limit = means.monitor.inactivity_threshold_s
         if limit is None:
             return []
-        if late or means.queued(handle):
+        if late or means.queued(handle) or not means.monitor.looks_at("running"):
             hand.since = now
         seen = [one for one in (means.heard.changed_at(handle), means.moved_at()) if one is not None]
         silent = now - max([hand.since, *seen])
@@ -111,6 +111,11 @@ class SilenceWatch:
         end = means.ends or finished is not None
         phase = "done" if finished is not None else "inactivity"
         return [observations.Stalled(phase, silent, limit, end=end, why=why)]
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the live attempt is silent for too long now."""
+        return self._hand is not None and self._hand.stalled
 
     def journalled(self, state: run.RunState, new: Sequence[events.Event]) -> None:
         """An ended attempt is let go."""

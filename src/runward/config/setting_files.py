@@ -186,6 +186,7 @@ _ABOUT = {
     "watch.blind_after": "not seeing a run for so long withholds the heartbeat",
     "watch.progress_every": "the newest sample of a run is written at most so often",
     "watch.missing_after": "a job that Slurm and its log deny for so long has timed out",
+    "watch.start_within": "a start condition that says no for so long ends the run; null: never",
     "watch.respect_scancel": "never restart after a user's scancel",
     "notify.to": "commands (JSON on stdin) and URLs (POST)",
 }

@@ -28,6 +28,8 @@ class Bound:
     signum: int = 15
     grace_s: float = 60.0
     max_runtime_s: float | None = None
+    start_within_s: float | None = None
+    """How long the start condition of an attempt is waited for."""
     end_on_nonfinite: bool = False
     argv: tuple[str, ...] = ()
     how: resume.How = resume.How()

@@ -234,6 +234,10 @@ class Monitor:
     log_signals: tuple[LogSignal, ...] = ()
     state_whitelist: tuple[str, ...] = ("pending", "running", "stall")
 
+    def looks_at(self, state: str) -> bool:
+        """Whether a job that is `pending`, `running` or in a `stall` is looked at; an empty list names all states."""
+        return not self.state_whitelist or state in self.state_whitelist
+
     @property
     def observes(self) -> bool:
         """Whether it looks at anything at all."""

@@ -1,6 +1,17 @@
 """When the next attempt begins: at once, after a back-off, or when what it waits for is there again."""
 
-from runward.core import asking, binding, decisions, effects, ending, events, ids, observations, run
+from runward.core import (
+    asking,
+    binding,
+    decisions,
+    durations,
+    effects,
+    ending,
+    events,
+    ids,
+    observations,
+    run,
+)
 from runward.core.failures import Action
 
 
@@ -9,6 +20,9 @@ def on_tick(state: run.RunState, now: binding.Now, bound: binding.Bound) -> bind
     limit = bound.max_runtime_s
     if limit is not None and now.wall - state.created_at >= limit and state.ended is None:
         return _over(state, now, bound, limit)
+    shut = _never_opened(state, now, bound)
+    if shut is not None:
+        return (shut,), ()
     decision = state.pending_decision
     if decision is None or decision.action != Action.WAIT or state.paused:
         return binding.NOTHING
@@ -23,6 +37,20 @@ def _over(state: run.RunState, now: binding.Now, bound: binding.Bound, limit: fl
             state, asking.Reason("max_runtime", f"--max-runtime {limit:.0f} s is over"), now, bound
         )
     return (events.RunEnded(at=now.wall, state="failed", code=124, why="--max-runtime is over"),), ()
+
+
+def _never_opened(state: run.RunState, now: binding.Now, bound: binding.Bound) -> events.RunEnded | None:
+    """The end of a run whose next attempt waited too long for its start condition."""
+    limit, last, decision = bound.start_within_s, state.last, state.pending_decision
+    waits = now.held and state.gate is not None and state.live is None and not state.paused
+    if limit is None or not waits or state.ended is not None:
+        return None
+    since = _due(state, decision) if decision is not None else state.created_at
+    if now.wall - since < limit:
+        return None
+    code = ending.final_code(last) if last is not None else 124
+    why = f"{state.gate}; watch.start_within: {durations.format_duration(limit)} is over"
+    return events.RunEnded(at=now.wall, state="held", code=code, why=why)
 
 
 def waited(

@@ -107,6 +107,8 @@ class Watch:
     """The newest sample of a run is written at most so often."""
     missing_after_s: float = 600.0
     """A job that squeue, sacct, scontrol and its log deny for so long has timed out."""
+    start_within_s: float | None = None
+    """A start condition that says no for so long ends the run; None waits for ever."""
     respect_scancel: bool = False
     """Never restart after a user's scancel, whatever a policy of the seed's kind names."""
 

@@ -40,6 +40,11 @@ class Watched:
         """In the order in which they must look."""
         return [one for one in (self.gate, self.heard, self.silence) if one is not None]
 
+    def state(self, waits: bool) -> str:
+        """The live job in the words of `state_whitelist`."""
+        stalled = self.silence is not None and self.silence.stalled
+        return "pending" if waits else "stall" if stalled else "running"
+
     def held(self, state: run.RunState, others: bool) -> bool:
         """Whether the next attempt must wait."""
         return others or (self.gate is not None and self.gate.holds(state))
@@ -70,7 +75,8 @@ def watched(
     monitor = autoexp_files.monitoring(asked.monitoring)
     folder = os.path.join(places.run_dir(asked.name), "actions")
     runner = local.Local()
-    heard = signalling.Signalling(
+    found = Watched()
+    heard = found.heard = signalling.Signalling(
         signalling.Means(
             monitor=monitor,
             streams=place.backend.logs,
@@ -79,9 +85,9 @@ def watched(
             folder=folder,
             cwd=asked.cwd,
             outputs=_outputs(asked, monitor),
+            state=lambda handle: found.state(place.suspended(handle)),
         )
     )
-    found = Watched(heard)
     if monitor.start_condition_cmd is not None:
         every = monitor.start_condition_interval_s or monitor.check_interval_s
         found.gate = gating.StartGate(

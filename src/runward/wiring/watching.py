@@ -143,6 +143,7 @@ def bound(asked: options.RunOptions) -> binding.Bound:
         signum=processes.signum_of(settings.stop_signal),
         grace_s=settings.grace_s,
         max_runtime_s=settings.max_runtime_s,
+        start_within_s=asked.settings.watch.start_within_s,
         end_on_nonfinite=asked.end_on_nonfinite,
         argv=asked.argv,
         how=resume.How(asked.resume_arg, mode),

@@ -227,6 +227,8 @@ class SlurmLogMonitor(BaseMonitor):
             return MonitorOutcome(job.job_id, "pending")
         text = job.termination_string or self.config.termination_string
         ended = mode_reports.of_slurm_state(job.state) is not None
+        if not self._listed("running" if ended else job.state):
+            return MonitorOutcome(job.job_id, job.state)
         news = one.read(paths, reading.Wanted(self._matcher, text), ended=ended)
         events = [self._event(job, found, path, paths[path]) for found, path in news.matches]
         limit = self.config.inactivity_threshold_seconds
@@ -238,6 +240,12 @@ class SlurmLogMonitor(BaseMonitor):
             events.append(_termination(job))
             return MonitorOutcome(job.job_id, "complete", one.silent_s(now), {}, events)
         return MonitorOutcome(job.job_id, one.status(job.state, limit, now), one.silent_s(now), {}, events)
+
+    def _listed(self, state: str) -> bool:
+        """Whether a job in that state is looked at; of one that has ended, what it wrote while it ran is read."""
+        listed = {one.lower() for one in self.config.state_whitelist}
+        word = "pending" if state in _WAITING else "running"
+        return not listed or not state or word in listed
 
     def _every(self) -> float:
         return self.config.check_interval_seconds or self.config.poll_interval_seconds or 60.0
@@ -273,6 +281,9 @@ class SlurmLogMonitor(BaseMonitor):
         one = self._jobs.pop(job_id, None)
         if one is not None:
             one.close()
+
+
+_WAITING = ("pending", "configuring", "suspended", "requeued")
 
 
 def _termination(job: MonitoredJob) -> MonitorEvent:
