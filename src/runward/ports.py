@@ -147,15 +147,6 @@ class Backend(Protocol):
         ...
 
 
-class Probe(Protocol):
-    """Reads one source of facts."""
-
-    @property
-    def name(self) -> str:
-        """The word used in `not observable: ...` lines."""
-        ...
-
-
 class Notice(NamedTuple):
     """What a notifier is given: the JSON object, and the same in one line of text."""
 

@@ -15,7 +15,7 @@ from runward.backends.process import attempts
 from runward.core import job
 from runward.keeper import cgroups, layout, proc, stuck
 from runward.probes import kmsg
-from runward.wiring import local_processes
+from runward.wiring import kernel
 from waiting import TOKEN, wait_until
 
 HOG = """
@@ -42,10 +42,10 @@ def test_a_kill_of_the_memory_group_is_proven(place, memory_group, tmp_path):
     assert status.exit == job.ExitStatus(None, 9)
     assert [(one.source, one.fact) for one in status.witnesses] == [("cgroup", "oom_kill")]
     assert status.witnesses[0].detail == f"{file} rose by 1"
-    kernel = [one for one in local_processes.end_witnesses(folder) if one.source == "kernel"]
-    assert kernel[0].fact in {"oom_kill", "not_observable"}
-    if kernel[0].fact == "oom_kill":
-        assert str(place.record(folder, layout.START)["pid"]) in kernel[0].detail
+    said = kernel.witnesses(folder, status)
+    assert said[0].fact in {"oom_kill", "not_observable"}
+    if said[0].fact == "oom_kill":
+        assert str(place.record(folder, layout.START)["pid"]) in said[0].detail
 
 
 def test_an_unchanged_counter_denies_a_kill_for_memory(place):

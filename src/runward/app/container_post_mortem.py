@@ -37,7 +37,6 @@ class LogView:
 
     tail: bytes = b""
     diagnosis: failures.Diagnosis | None = None
-    lines_asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ import json
 
 import click
 
-_KNOWN = ("record", "serve", "watch")
+_KNOWN = ("record", "watch")
 _VERBS = click.Choice(_KNOWN)
 
 
 @click.group()
 def service() -> None:
-    """Keep record, serve or watch running on this box."""
+    """Keep record or watch running on this box."""
 
 
 @service.command()
@@ -38,7 +38,6 @@ def install(
     from runward.core import service_units
     from runward.wiring import services
 
-    _offered(verb)
     wanted = service_units.Service(verb, services.program(), user, args, state, account=account)
     if show:
         click.echo(service_units.unit(wanted), nl=False)
@@ -48,34 +47,16 @@ def install(
     click.echo("\n".join(done))
 
 
-def _offered(verb: str) -> None:
-    """A unit whose verb does not exist would be started again and again for nothing."""
-    from runward.cli import entry
-    from runward.core import errors
-
-    if verb not in entry.VERBS:
-        there = ", ".join(one for one in _KNOWN if one in entry.VERBS)
-        raise errors.UsageError(
-            errors.Problem(
-                f"this version of Runward has no verb {verb!r}, so there is nothing for a service to start",
-                where="service install",
-                next_step=f"What can be installed: {there}.",
-            )
-        )
-
-
 @service.command()
 @click.option("--user", is_flag=True)
 @click.option("--unit-dir", type=click.Path())
 @click.option("--json", "as_json", is_flag=True)
 def status(user: bool, unit_dir: str | None, as_json: bool) -> None:
     """What is installed, and whether it runs."""
-    from runward.cli import entry
     from runward.wiring import services
 
     where = services.place(user=user, folder=unit_dir)
     found = [services.status(verb, where) for verb in _KNOWN]
-    found = [one for one in found if one["unit"] or one["tmux"] or one["verb"] in entry.VERBS]
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "services": found}, indent=2))
         return

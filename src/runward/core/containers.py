@@ -53,11 +53,6 @@ class Container:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def short_id(self) -> str:
-        """Twelve characters, as the engine's own tools print it."""
-        return self.id[:12]
-
-    @property
     def alive(self) -> bool:
         """Whether a process of it may exist now."""
         return self.status in {"running", "paused", "restarting", "removing"}

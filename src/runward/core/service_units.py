@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 _TITLES = {
     "record": "Runward: snapshots of this box",
-    "serve": "Runward: dashboard, metrics and alerts",
     "watch": "Runward: watcher of all runs",
 }
 
 
-_VERBS = {"watch": ("watch", "--keep"), "serve": ("serve",), "record": ("record",)}
+_VERBS = {"watch": ("watch", "--keep"), "record": ("record",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +16,7 @@ class Service:
     """One unit."""
 
     verb: str
-    """`record`, `serve` or `watch`."""
+    """`record` or `watch`."""
     program: tuple[str, ...]
     """The command that starts us, without the verb."""
     user: bool = False
@@ -25,7 +24,6 @@ class Service:
     args: tuple[str, ...] = ()
     state_folder: str = ""
     """RUNWARD_STATE_DIR of the service; empty: the default."""
-    writable: tuple[str, ...] = ()
     account: str = ""
     """System units: the account to run as; empty: root."""
 

@@ -25,13 +25,6 @@ class Marks:
         self._rows[path] = (fingerprint, why)
         self._save()
 
-    def remove(self, path: str) -> bool:
-        """Whether there was one."""
-        if self._rows.pop(path, None) is None:
-            return False
-        self._save()
-        return True
-
     def _save(self) -> None:
         temporary = f"{self._file}.{os.getpid()}.tmp"
         with open(temporary, "w", encoding="utf-8") as file:

@@ -4,6 +4,7 @@ All looking is done in child processes: one answers about the directory, a secon
 checksums at a bounded rate. A mount that does not answer is said in `problem`; nothing here blocks on it.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -141,12 +142,9 @@ class Watcher:
         return self._judge(time.time(), alive=False, nonfinite_since=nonfinite_since)
 
     def mark(self, checkpoint: checkpoints.Checkpoint, why: str) -> None:
-        """Set a checkpoint aside for this run, in its present state only; survives this process."""
-        self._marks.add(checkpoint.path, checkpoint.fingerprint, why)
-
-    def unmark(self, path: str) -> bool:
-        """Undo `mark`; whether there was one."""
-        return self._marks.remove(path)
+        """Set a checkpoint aside for this run, in its present state only; survives this process, disk permitting."""
+        with contextlib.suppress(OSError):
+            self._marks.add(checkpoint.path, checkpoint.fingerprint, why)
 
     def close(self) -> None:
         """End both children."""

@@ -150,7 +150,7 @@ class Docker:
             raise post_mortem.NotObservable(
                 f"{error.message} (log driver {seen.log_driver}); logs that stay: runward setup docker-logging"
             ) from error
-        return post_mortem.LogView(tail, log_verdict(tail, seen), _TAIL_LINES)
+        return post_mortem.LogView(tail, log_verdict(tail, seen))
 
     def _resources(self) -> Sequence[tuple[str, str]]:
         from runward.wiring import box

@@ -1,6 +1,5 @@
 """What a process tree on this machine says about the GPUs it was given: environment and device cgroup."""
 
-import os
 from collections.abc import Collection, Mapping
 
 from runward.core import gpu_ownership
@@ -92,13 +91,3 @@ def _devices(proc: str) -> frozenset[int] | None:
         return None
     minors = {rule.split()[1].partition(":")[2] for rule in rules if rule.startswith("c 195:")}
     return frozenset(int(minor) for minor in minors if minor.isdecimal() and int(minor) < 255) or None
-
-
-def openable(dev: str = "/dev") -> frozenset[int]:
-    """Minor numbers of the GPUs whose device file exists and may be opened here."""
-    return frozenset(
-        int(name.removeprefix("nvidia"))
-        for name in os.listdir(dev)
-        if name.startswith("nvidia") and name.removeprefix("nvidia").isdecimal()
-        if os.access(os.path.join(dev, name), os.R_OK | os.W_OK)
-    )
