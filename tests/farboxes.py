@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import uuid
 
 import pytest
@@ -21,9 +22,11 @@ mount -t proc proc /proc
 mount --bind "$1/home" /root
 mount --bind "$1/passwd" /etc/passwd
 mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id
+mount -t tmpfs tmpfs /run
 mkdir -p /run/sshd
 mount -t tmpfs tmpfs /tmp
 ip link set lo up
+[ ! -e "$1/at_start" ] || . "$1/at_start"
 exec "$(command -v sshd)" -D -e -f "$1/sshd_config"
 """
 
@@ -69,6 +72,7 @@ class Net:
         self._write()
 
     def add(self, **kinds: str) -> "Box":
+        """A box that runs; `at_start` are shell lines that it runs at each boot before its sshd."""
         box = Box(self, len(self.boxes), **kinds)
         self.boxes.append(box)
         box.start()
@@ -125,7 +129,13 @@ class Net:
 
 class Box:
     def __init__(
-        self, net: Net, number: int, shell: str = "/bin/bash", settings: str = "", jump: str = ""
+        self,
+        net: Net,
+        number: int,
+        shell: str = "/bin/bash",
+        settings: str = "",
+        jump: str = "",
+        at_start: str = "",
     ) -> None:
         self.net, self.number, self.shell, self.settings, self.jump = net, number, shell, settings, jump
         self.alias = f"b{number}"
@@ -138,6 +148,8 @@ class Box:
         self.home.mkdir(parents=True)
         self.process: subprocess.Popen[bytes] | None = None
         self._prepare()
+        if at_start:
+            (self.folder / "at_start").write_text(at_start)
 
     def _prepare(self) -> None:
         sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "host_key"))
@@ -184,7 +196,7 @@ class Box:
         with (self.folder / "sshd.log").open("ab") as log:
             self.process = subprocess.Popen(
                 ["ip", "netns", "exec", self.ns, "unshare", "--pid", "--fork", "--kill-child", "--mount",
-                 "sh", "-c", _ENTER, "sh", str(self.folder)],
+                 "sh", "-c", _ENTER, "sh", str(self.folder), self.ns],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
                 env=env, start_new_session=True,
             )  # fmt: skip
@@ -236,10 +248,54 @@ class Box:
 
     def close(self) -> None:
         self.stop()
+        self._leave_cgroup()
         with contextlib.suppress(subprocess.CalledProcessError):
             sh("ip", "link", "del", self.veth)
         with contextlib.suppress(subprocess.CalledProcessError):
             sh("ip", "netns", "del", self.ns)
+
+    def _leave_cgroup(self) -> None:
+        """Of a box with a systemd."""
+        for line in pathlib.Path("/proc/mounts").read_text().splitlines():
+            _, where, kind, *_ = line.split()
+            if kind == "cgroup2":
+                leave_cgroup(f"{where}/{self.ns}")
+
+
+CRON = """
+mkdir -p "$1/cron/crontabs"
+chgrp crontab "$1/cron/crontabs"
+mount --bind "$1/cron" /var/spool/cron
+printf '%s required pam_permit.so\n' auth account session >"$1/pam"
+mount --bind "$1/pam" /etc/pam.d/cron
+$(command -v cron || echo /usr/sbin/cron)
+"""
+"""`at_start`: the box's own cron, whose tables survive its reboots."""
+SYSTEMD = """
+mkdir -p /run/systemd/system /run/user/0
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mkdir -p "/sys/fs/cgroup/$2"
+echo $$ >"/sys/fs/cgroup/$2/cgroup.procs"
+unshare --cgroup sh -c '
+  umount /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup
+  exec env XDG_RUNTIME_DIR=/run/user/0 HOME=/root /lib/systemd/systemd --user' >"$1/systemd.log" 2>&1 &
+n=0
+until XDG_RUNTIME_DIR=/run/user/0 systemctl --user show-environment >/dev/null 2>&1 || [ $n -gt 300 ]; do
+  sleep 0.1; n=$((n + 1))
+done
+"""
+"""`at_start`: a real systemd of the user, started by hand, as pam_systemd would."""
+
+
+def leave_cgroup(path: str) -> None:
+    """Remove a group and those in it, innermost first, once what was killed there is gone."""
+    for _ in range(100):
+        for root, _, _ in os.walk(path, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(root)
+        if not os.path.isdir(path):
+            return
+        time.sleep(0.05)
 
 
 def make() -> Net:

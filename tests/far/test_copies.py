@@ -8,6 +8,8 @@ import zipfile
 
 import pytest
 
+from waiting import wait_until
+
 pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
 
 
@@ -77,6 +79,32 @@ def test_checkpoints_there_are_read_by_the_boxs_own_python(net, env, box):
     assert "step_10.ckpt" in row["remedy"]
 
 
+def test_a_patrol_that_acts_reads_checksums_and_never_resumes_from_a_damaged_checkpoint(net, env, box):
+    folder = box.home / "fl ip"
+    folder.mkdir()
+    for step in (10, 20):
+        with zipfile.ZipFile(folder / f"step_{step}.ckpt", "w") as file:
+            file.writestr("w", "x" * 5000)
+    whole = (folder / "step_20.ckpt").read_bytes()
+    (folder / "step_20.ckpt").write_bytes(whole[:3000] + b"y" + whole[3001:])  # only its checksum tells
+    (box.home / "go on.sh").write_text('echo "$@" "$RUNWARD_RESUME_STEP" >/root/went\n')
+    wishes = ("patrol", f"ssh:{box.alias}/", "--match", "no[.]such", "--marker", "/root/DONE", "--checkpoints",
+              "/root/fl ip", "--no-gpus", "--no-slurm", "--json", "--resume", "sh '/root/go on.sh'")  # fmt: skip
+    row = json.loads(runward(env, *wishes, "--act", code=1).stdout)
+    assert row["resume_from"] == "/root/fl ip/step_20.ckpt"
+    assert "not resumed: the trainer looks for itself and would load /root/fl ip/step_20.ckpt" in row["acted"]
+    assert not (box.home / "went").exists()
+    assert not (box.home / ".runward-resume").exists()
+    named = (*wishes, "--resume-arg", "--load {path}")
+    row = json.loads(runward(env, *named, code=1).stdout)
+    assert "--load" in row["command"]
+    row = json.loads(runward(env, *named, "--act", code=1).stdout)
+    assert row["acted"].startswith("resumed: "), row
+    wait_until((box.home / "went").exists, "it was started")
+    wait_until((box.home / "went").read_text, "it wrote")
+    assert (box.home / "went").read_text() == "--load /root/fl ip/step_10.ckpt 10\n"
+
+
 def test_without_python_there_nothing_is_claimed_about_checkpoints(net, env):
     tools = net.tools("nopython", "find", "stat", "dirname")
     bare = net.add(shell="/bin/dash", settings=f"SetEnv PATH={tools}")
@@ -97,6 +125,8 @@ def test_without_python_there_nothing_is_claimed_about_checkpoints(net, env):
     row = json.loads(runward(env, *wishes, f"ssh:{bare.alias}/", code=1).stdout)
     assert (row["cell"], row["resume_from"]) == ("gone", None)
     assert "no python3 there: checkpoints were not verified" in row["notes"]
+    row = json.loads(runward(env, *wishes, f"ssh:{bare.alias}/", "--resume", "true", "--act", code=1).stdout)
+    assert row["acted"] == "not resumed: no python3 there: checkpoints were not verified"
 
 
 _FULL = """

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import farboxes
+from runward import ports
 from waiting import wait_until
 
 pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
@@ -52,7 +54,7 @@ def everything(folder):
 
 @pytest.fixture(scope="module")
 def box(net):
-    return net.add(shell="/bin/dash", settings="SetEnv PATH=/usr/bin:/bin")
+    return net.add(shell="/bin/dash", settings="SetEnv PATH=/usr/bin:/bin", at_start=farboxes.CRON)
 
 
 def test_a_run_set_up_by_one_command_outlives_the_link_and_a_reboot_is_told(net, env, box):
@@ -119,7 +121,27 @@ def test_a_run_set_up_by_one_command_outlives_the_link_and_a_reboot_is_told(net,
     verdict = seen[-1][0]["verdict"]
     assert verdict["cause"] == "node_failure"
     assert "restarted under it" in json.dumps(verdict)
+    taken_up_by_the_box_itself(net, env, box)
     there(env, box, "stop", "demo", "--now")
+
+
+def taken_up_by_the_box_itself(net, env, box):
+    """After a line in its crontab that was asked for: the next boot needs nobody."""
+    hers = "17 4 * * * true"
+    net.runner(box.alias).run(ports.Call(("crontab", "-"), stdin=f"{hers}\n".encode(), deadline_s=60.0))
+    asked = runward(env, "remote", "setup", box.alias, "--at-boot", code=130)
+    assert "@reboot" in asked.stderr
+    tables = [(box.folder / "cron/crontabs/root").read_text()]
+    for said in ("installed", "already"):
+        told = json.loads(runward(env, "remote", "setup", box.alias, "--at-boot", "--yes", "--json").stdout)
+        assert told["at_boot"] == said
+        tables.append((box.folder / "cron/crontabs/root").read_text())
+    assert tables[0].count("@reboot") == 0
+    assert tables[1] == tables[2]
+    assert hers in tables[1]
+    box.reboot()
+    seen = []
+    wait_until(lambda: seen.append(attempts(env, box)) or len(seen[-1]) == 3, "the box resumes it by itself")
 
 
 def seen_with_runs(env, *wishes):

@@ -148,6 +148,60 @@ def test_a_box_that_swallows_packets_is_contact_lost_at_the_connect_timeout(net)
         net.runner(hole.alias, connect_timeout_s=1).run(call("true"))
 
 
+def test_a_slow_link_is_waited_for_and_one_slower_than_the_connect_timeout_is_contact_lost(net):
+    """Each piece is held up on its way by a forwarder: these kernels have no netem."""
+    box = net.add()
+    with delayed(box.address, 0.05) as port:
+        assert slow(net, box, port, 30).run(call("cat", stdin=b"x" * 200_000)).stdout == b"x" * 200_000
+    with (
+        delayed(box.address, 20.0) as port,
+        pytest.raises(ports.ContactLost, match="no answer before the login"),
+    ):
+        slow(net, box, port, 1).run(call("true"))
+
+
+def slow(net, box, port, connect_timeout_s):
+    way = ("-o", "HostName=127.0.0.1", "-o", f"Port={port}", "-o", f"HostKeyAlias={box.address}")
+    link = ssh.Link(options=(*way, "-F", str(net.config)), connect_timeout_s=connect_timeout_s)
+    return ssh.Ssh(box.alias, local.Local(), link)
+
+
+@contextlib.contextmanager
+def delayed(address, seconds):
+    """A port that leads to the address's sshd, each piece so many seconds late in either direction."""
+    import threading
+
+    over = threading.Event()
+
+    def pass_on(source, sink):
+        with contextlib.suppress(OSError):
+            while (data := source.recv(1 << 16)) and not over.wait(seconds):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def serve():
+        with contextlib.suppress(OSError):
+            near, _ = door.accept()
+            far = socket.create_connection((address, 22), 30)
+            ends.extend((near, far))
+            far.settimeout(None)
+            threads = [
+                threading.Thread(target=pass_on, args=pair, daemon=True)
+                for pair in ((near, far), (far, near))
+            ]
+            for thread in threads:
+                thread.start()
+
+    ends = [door := socket.create_server(("127.0.0.1", 0))]
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield door.getsockname()[1]
+    finally:
+        over.set()
+        for end in ends:
+            end.close()
+
+
 def test_a_box_that_dies_under_a_command_is_contact_lost(net):
     dying = net.add()
     import threading

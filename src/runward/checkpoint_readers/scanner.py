@@ -44,11 +44,14 @@ Cache = MutableMapping[str, reader.Reading]
 def scan(
     directory: str, *, depth: str = "structure", cache: Cache | None = None, pace: Pace | None = None
 ) -> dict[str, Any]:
-    """Every checkpoint in `directory`, oldest first, with its verdict; `depth`: names, structure or full.
+    """Every checkpoint in `directory`, oldest first, with its verdict; `depth`: names, structure, full or newest.
 
+    `newest` reads the structure of all, and checksums from the newest complete one on until one's hold.
     Never raises for anything that lies there; what cannot be looked at is `unreadable` with its reason.
     """
     directory = os.path.abspath(directory)
+    if depth == "newest":
+        return _newest(directory, {} if cache is None else cache, pace or Pace())
     links, problem, listed = _entries(directory)
     if pace is None and depth == "full":
         pace = Pace()
@@ -76,6 +79,19 @@ def scan(
         "checkpoints": _records(found, marks.uncommitted(named, pointers)),
         "pointers": [pointer.to_json() for pointer in pointers],
     }
+
+
+def _newest(directory: str, cache: Cache, pace: Pace) -> dict[str, Any]:
+    tried = set()
+    while True:
+        report = scan(directory, cache=cache)
+        rows = [row for row in report["checkpoints"] if row["state"] == findings.COMPLETE]
+        newest = next((row for row in reversed(rows) if row["quarantined"] is None), None)
+        if newest is None or newest["fingerprint"] in tried:
+            return report
+        tried.add(newest["fingerprint"])
+        tree = files.tree(newest["path"])
+        cache[key(tree)] = reader.read(tree, pace)
 
 
 def key(tree: Tree) -> str:

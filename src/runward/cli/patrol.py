@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 @click.option(
     "--resume", "resume", metavar="COMMAND", help="Goes on from the newest checkpoint; argv, no shell."
 )
+@click.option(
+    "--resume-arg", metavar="TEMPLATE", help="Names the checkpoint to that command, e.g. '--load {path}'."
+)
 @click.option("--disk-pct-max", type=click.IntRange(1, 100), default=95, show_default=True)
 @click.option("--stall-after", type=DURATION, default=1800.0, help="[default: 30m]")
 @click.option("--no-slurm", is_flag=True, help="The run is no Slurm job: what squeue says does not matter.")
@@ -79,7 +82,7 @@ def patrol(**options: Any) -> int:
 
 
 def _tick(options: dict[str, Any]) -> int:
-    from runward.wiring import far
+    from runward.wiring import far, patrol_acts
     from runward.wiring import patrolling as wired
 
     wished = _wishes(options)
@@ -88,19 +91,19 @@ def _tick(options: dict[str, Any]) -> int:
     for visit, report in wired.tick(
         wired.visits(list(boxes.values()), wished), options["at_once"], options["within"]
     ):
-        done = wired.act(visit, report, boxes[report.box], wished) if options["act"] else None
-        _show(options, (visit, report), done or None, wired.command(report, boxes[report.box], wished))
+        done = patrol_acts.act(visit, report, boxes[report.box], wished) if options["act"] else None
+        _show(options, (visit, report), done or None, patrol_acts.command(report, boxes[report.box], wished))
         worst = max(worst, int(report.escalate))
     return worst
 
 
 def _wishes(options: dict[str, Any]) -> "wired.Wishes":
-    from runward.core import errors, stages
+    from runward.core import errors, resume, stages
     from runward.wiring import patrolling as wired
 
     wired.check_match(options["match"])
     if options["resume"]:
-        stages.split("resume", options["resume"], "--resume")
+        resume.check(stages.split("resume", options["resume"], "--resume"), resume.How(options["resume_arg"]))
     sources = []
     for text in options["sources"]:
         here, found, there = text.partition("=")
@@ -120,6 +123,7 @@ def _wishes(options: dict[str, Any]) -> "wired.Wishes":
         disk_pct_max=options["disk_pct_max"],
         stall_after_s=options["stall_after"],
         resume=options["resume"],
+        resume_arg=options["resume_arg"],
         gpus=not options["no_gpus"],
         slurm=not options["no_slurm"] and options["form"] != "classic",
     )
@@ -161,7 +165,7 @@ def _from_environment(options: dict[str, Any], environ: Any) -> None:
 _SCHEDULED = {
     "inventory_file": "--inventory", "match": "--match", "logs": "--log", "checkpoints": "--checkpoints",
     "mounts": "--mount", "markers": "--marker", "results": "--result", "total": "--total", "sources": "--source",
-    "session": "--session", "resume": "--resume", "disk_pct_max": "--disk-pct-max",
+    "session": "--session", "resume": "--resume", "resume_arg": "--resume-arg", "disk_pct_max": "--disk-pct-max",
     "stall_after": "--stall-after", "within": "--within", "at_once": "--at-once", "form": "--format",
 }  # fmt: skip
 

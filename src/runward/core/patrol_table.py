@@ -190,6 +190,8 @@ def _notes(look: _Look) -> Iterator[str]:
     facts, before = look.facts, look.before
     if before.boot_id and facts.boot_id and facts.boot_id != before.boot_id and look.alive:
         yield "rebooted since the last look; it runs again"
+    if before.boot_id and facts.boot_id and facts.boot_id != before.boot_id and patrolling.unwatched(facts):
+        yield "to have its runs taken up at each boot: runward remote setup HOST --at-boot"
     if look.alive and (text := _buffered(look)):
         yield text
     util = [gpu.util_pct for gpu in facts.gpus if gpu.util_pct is not None]

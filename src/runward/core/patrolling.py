@@ -60,6 +60,8 @@ class Expected(NamedTuple):
     """Whether the run may be a job of the scheduler there: a squeue that fails then leaves life unknown."""
     resume: str | None = None
     """The command that goes on from the newest checkpoint, as its owner wrote it."""
+    resume_arg: str | None = None
+    """Template of the option that names the checkpoint to it, as of `run`."""
 
 
 class Remembered(NamedTuple):
@@ -101,6 +103,8 @@ class Report(NamedTuple):
     facts: far_facts.Facts | None = None
     resume_from: str | None = None
     """The newest checkpoint that was found complete by its content, where that was asked for."""
+    resume_argv: tuple[str, ...] | None = None
+    """The command that resumes from it."""
 
 
 _LIVE = frozenset({"pending", "running", "restarting", "waiting"})

@@ -206,6 +206,7 @@ _SIGNS = (
     ("Connection refused", "nothing listens there; the box may be up without sshd"),
     ("kex_exchange_identification", "closed before login: too many connections at once, or this address is barred"),
     ("Not allowed at this time", "closed before login: too many connections at once"),
+    ("timed out during banner exchange", "no answer before the login: a slow link, or an sshd that is stuck"),
     ("banner exchange", "closed before login: too many connections at once, or this address is barred"),
     ("Connection timed out", "no answer"),
     ("Operation timed out", "no answer"),

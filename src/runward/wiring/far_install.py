@@ -1,7 +1,9 @@
 """Runs on a far box, handed to its Python by `-c`: unpacks Runward beside what is there, tries it, then names it.
 
-Standard library only. Arguments: folder, name of the version, SHA-256, where the command's link belongs. The zip
-comes on stdin. Nothing that exists is overwritten; the one thing that moves is our own link `current`.
+Standard library only. Arguments: folder, name of the version, SHA-256, where the command's link belongs, how many
+versions are kept (0: all). The zip
+comes on stdin. Nothing that exists is overwritten; the one thing that moves is our own link `current`. Of what was
+put there by us, old versions go: never one that a process, a crontab or a unit names.
 """
 
 import contextlib
@@ -28,7 +30,7 @@ main()
 
 def main(argv: "list[str]") -> int:
     """Install; one JSON object on stdout. 0: it is there now (or was before)."""
-    top, name, digest, link = (os.path.expanduser(word) for word in argv)
+    top, name, digest, link = (os.path.expanduser(word) for word in argv[:4])
     data = sys.stdin.buffer.read(_LIMIT)
     if hashlib.sha256(data).hexdigest() != digest:
         return _fail("what arrived is not what was sent: nothing was changed")
@@ -41,11 +43,14 @@ def main(argv: "list[str]") -> int:
         why = _place(data, target)
         if why:
             return _fail(why)
+    before = _pointed(top)
     _point(top, name)
+    removed = _prune(versions, [name, before], int(argv[4]))
     told = {
         "action": "already" if already else "installed",
         "path": target,
-        "kept": kept,
+        "kept": [one for one in kept if one not in removed],
+        "removed": removed,
         "python": sys.executable,
         "link": _link(link, top),
     }
@@ -95,6 +100,80 @@ def _environment(draft: str, target: str) -> None:
     with open(script, "w", encoding="utf-8") as file:
         file.write(_COMMAND.replace("{python}", python))
     os.chmod(script, 0o755)  # noqa: S103 -- a command that everybody may run
+
+
+def _pointed(top: str) -> str:
+    """The version that `current` was so far; empty when there was none."""
+    try:
+        return os.path.basename(os.readlink(os.path.join(top, "current")))
+    except OSError:
+        return ""
+
+
+def _prune(versions: str, first: "list[str]", keep: int) -> "list[str]":
+    """Remove all but `first` and the newest, `keep` together; what was removed."""
+    ours = [
+        one
+        for one in os.listdir(versions)
+        if not one.startswith(".") and _is_ours(os.path.join(versions, one))
+    ]
+    newest = sorted(ours, key=lambda one: os.stat(os.path.join(versions, one)).st_mtime, reverse=True)
+    ranked = [*(one for one in first if one in ours), *(one for one in newest if one not in first)]
+    removed = []
+    for name in ranked[keep:] if keep else ():
+        path = os.path.join(versions, name)
+        aside = os.path.join(versions, f".{name}.going")
+        if _in_use(path):
+            continue
+        with contextlib.suppress(OSError):
+            os.rename(path, aside)
+            if _in_use(path):  # begun in this very moment
+                os.rename(aside, path)
+                continue
+            shutil.rmtree(aside, ignore_errors=True)
+            removed.append(name)
+    return sorted(removed)
+
+
+def _is_ours(path: str) -> bool:
+    return all(
+        os.path.lexists(os.path.join(path, name))
+        for name in ("pyvenv.cfg", "bin/python", "bin/runward", "lib")
+    )
+
+
+def _in_use(path: str) -> bool:
+    """Whether a process, a crontab or a unit names it; True when that cannot be seen."""
+    mark = (path + os.sep).encode()
+    try:
+        pids = [pid for pid in os.listdir("/proc") if pid.isdigit()]
+    except OSError:
+        return True
+    if not pids:
+        return True
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            if mark in file.read(1 << 20):
+                return True
+    return mark in _schedules()
+
+
+def _schedules() -> bytes:
+    """What starts later: this user's crontab and systemd units."""
+    found = b""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        call = ["crontab", "-l"]
+        found = subprocess.run(
+            call, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False
+        ).stdout
+    units = os.path.join(
+        os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "systemd", "user"
+    )
+    with contextlib.suppress(OSError):
+        for name in os.listdir(units):
+            with contextlib.suppress(OSError), open(os.path.join(units, name), "rb") as file:
+                found += file.read(1 << 20)
+    return found
 
 
 def _point(top: str, name: str) -> None:

@@ -2,41 +2,15 @@
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from runward import ports
 from runward.app import patrol
-from runward.core import errors, far_facts, inventory, patrolling, stages
+from runward.core import checkpoints, errors, far_facts, inventory, patrolling
 from runward.store import folders
 from runward.wiring import far
-
-_RESUME = r"""
-set -u
-lock=$1 log=$3 how=$4
-mkdir -- "$lock" 2>/dev/null || {
-  now=$(date +%s); at=$(stat -c %Y -- "$lock" 2>/dev/null || echo "$now")
-  [ $((now - at)) -lt 3600 ] && { echo "a resume was begun here less than an hour ago"; exit 3; }
-  touch -- "$lock"
-}
-cd -- "$2" || exit 4
-shift 4
-name=runward-resume-$$
-# 9 keeps the terminal open: tmux ends a pane whose terminal nobody holds.
-quiet='log=$1; shift; exec "$@" 9>&1 </dev/null >>"$log" 2>&1'
-case $how in
-  tmux) tmux new-session -d -s "$name" -- sh -c "$quiet" sh "$log" "$@" ;;
-  screen) screen -dmS "$name" sh -c "$quiet" sh "$log" "$@" ;;
-  systemd-run)
-    systemd-run --user --collect --quiet --unit="$name" --working-directory="$PWD" -- sh -c "$quiet" sh "$log" "$@" ;;
-  *) if command -v setsid >/dev/null 2>&1; then setsid "$@" </dev/null >>"$log" 2>&1 &
-     else nohup "$@" </dev/null >>"$log" 2>&1 & fi
-     name=$! ;;
-esac || { rmdir -- "$lock"; exit 5; }
-echo "started as $name"
-"""
 
 
 class Wishes(NamedTuple):
@@ -55,6 +29,8 @@ class Wishes(NamedTuple):
     disk_pct_max: int = 95
     stall_after_s: float = 1800.0
     resume: str | None = None
+    resume_arg: str | None = None
+    """Template of the option that names the checkpoint, as of `run`."""
     gpus: bool = True
     slurm: bool = True
 
@@ -81,6 +57,7 @@ def expected(box: inventory.Box, wishes: Wishes) -> patrolling.Expected:
         stall_after_s=wishes.stall_after_s,
         slurm=wishes.slurm,
         resume=wishes.resume,
+        resume_arg=wishes.resume_arg,
     )
 
 
@@ -115,23 +92,57 @@ def tick(
 
 def _with_checkpoint(visit: patrol.Visit, report: patrolling.Report) -> patrolling.Report:
     """What to resume from, read there by the box's own python3; a name and a time alone promise nothing."""
-    folder = next((f.path for f in report.facts.folders if f.why is None), None) if report.facts else None
-    if folder is None or report.facts is None or report.remedy is None:
+    folder = checkpoint_folder(report.facts)
+    if folder is None or report.remedy is None:
         return report
-    if "python3" not in report.facts.tools:
-        return report._replace(notes=(*report.notes, "no python3 there: checkpoints were not verified"))
-    from runward.core import checkpoints
-    from runward.wiring import pod_looks
-
-    try:
-        newest = checkpoints.choose(pod_looks.checkpoints_in(visit.runner, folder).checkpoints)
-    except ports.ContactLost as lost:
-        return report._replace(notes=(*report.notes, f"checkpoints were not verified: {lost}"))
+    found = listing_there(visit, report.facts, folder)
+    if isinstance(found, str):
+        return report._replace(notes=(*report.notes, found))
+    newest = checkpoints.choose(found.checkpoints)
     if newest is None:
         note = f"no complete checkpoint in {folder}"
         return report._replace(notes=(*report.notes, note))
     words = f"resume from {newest.path} (the newest complete one, by its structure)"
-    return report._replace(remedy=report.remedy._replace(words=words), resume_from=newest.path)
+    report = report._replace(remedy=report.remedy._replace(words=words), resume_from=newest.path)
+    argv = resumed_command(visit.expected, found)
+    if isinstance(argv, str):
+        return report._replace(notes=(*report.notes, argv))
+    return report._replace(resume_argv=argv)
+
+
+def resumed_command(wanted: patrolling.Expected, found: checkpoints.Listing) -> tuple[str, ...] | str | None:
+    """The owner's command, told the newest complete checkpoint; a string: why it must not be started so."""
+    if wanted.resume is None:
+        return None
+    from runward.core import resume, stages
+
+    argv = stages.split("resume", wanted.resume)
+    plan = resume.plan(argv, resume.How(wanted.resume_arg), checkpoints.choose(found.checkpoints), found)
+    if plan.problem is not None:
+        return (
+            f"{plan.problem}; --resume-arg '--load {{path}}', in its own spelling, names one to the command"
+        )
+    told = [f"{key}={value}" for key, value in plan.env.items() if value]
+    return ("env", *told, *plan.argv) if told else plan.argv
+
+
+def checkpoint_folder(facts: far_facts.Facts | None) -> str | None:
+    """The first of the checkpoint directories that could be seen there."""
+    return next((folder.path for folder in facts.folders if folder.why is None), None) if facts else None
+
+
+def listing_there(
+    visit: patrol.Visit, facts: far_facts.Facts | None, folder: str, depth: str = "structure"
+) -> checkpoints.Listing | str:
+    """The directory as the box's own python3 reads it; a string says why it was not read."""
+    from runward.wiring import pod_looks
+
+    if facts is None or "python3" not in facts.tools:
+        return "no python3 there: checkpoints were not verified"
+    try:
+        return pod_looks.checkpoints_in(visit.runner, folder, depth)
+    except ports.ContactLost as lost:
+        return f"checkpoints were not verified: {lost}"
 
 
 def _file(box: str) -> str:
@@ -153,89 +164,6 @@ def _load(box: str) -> patrolling.Remembered:
 
 def _save(box: str, kept: patrolling.Remembered) -> None:
     folders.write_text(_file(box), json.dumps(kept._asdict()))
-
-
-def act(visit: patrol.Visit, report: patrolling.Report, box: inventory.Box, wishes: Wishes) -> str | None:
-    """Carry out the remedy when it is one that may be repeated; what was done in words, None when nothing is."""
-    match report.remedy.act if report.remedy else None:
-        case patrolling.Act.RESUME:
-            return _resume(visit, box)
-        case patrolling.Act.TAKE_UP:
-            return _take_up(box)
-        case patrolling.Act.TRANSFER:
-            return "; ".join(_transfer(box, here, there) for here, there in wishes.sources)
-        case patrolling.Act.UNSCHEDULE:
-            from runward.wiring import scheduling
-
-            return scheduling.remove(box.name)
-        case _:
-            return None
-
-
-def command(report: patrolling.Report, box: inventory.Box, wishes: Wishes) -> str | None:
-    """The remedy as a command for a person to run."""
-    match report.remedy.act if report.remedy else None:
-        case patrolling.Act.RESUME:
-            inner = f"cd {shlex.quote(box.workdir or '.')} && {shlex.join(stages.split('resume', wishes.resume or ''))}"
-            return inner if box.host == far.HERE else shlex.join(["ssh", "-t", box.host, inner])
-        case patrolling.Act.TAKE_UP:
-            words = ["watch", "--detach"]
-            return shlex.join(
-                ["runward", *(words if box.host == far.HERE else ["remote", "exec", box.host, *words])]
-            )
-        case patrolling.Act.TRANSFER:
-            return " && ".join(
-                shlex.join(["runward", "verify-transfer", "--resume", here, _end(box, there)])
-                for here, there in wishes.sources
-            )
-        case patrolling.Act.UNSCHEDULE:
-            return shlex.join(["runward", "patrol", "--uninstall", box.name])
-        case _:
-            return None
-
-
-def _resume(visit: patrol.Visit, box: inventory.Box) -> str:
-    """Look once more, then start; a lock directory on the box makes a second start within the hour impossible."""
-    again = patrol.ask(visit.runner, visit.expected.questions, far.probe())
-    if isinstance(again, str):
-        return f"not resumed: {again}"
-    if patrolling.alive(again, visit.expected) is not False:
-        return "not resumed: something of the run lives"
-    work = box.workdir or "."
-    lock = f"{work.rstrip('/')}/.runward-resume"
-    log = f"{work.rstrip('/')}/runward-resume.log"
-    argv = stages.split("resume", visit.expected.resume or "")
-    call = ports.Call(("/bin/sh", "-c", _RESUME, "sh", lock, work, log, box.detach, *argv), deadline_s=30.0)
-    try:
-        done = visit.runner.run(call)
-    except ports.ContactLost as lost:
-        return f"not known whether it was resumed: {lost}"
-    said = done.text.strip() or done.stderr.decode("utf-8", "replace").strip()
-    return f"resumed: {said}" if done.ok else f"not resumed: {said}"
-
-
-def _take_up(box: inventory.Box) -> str:
-    """`runward watch --detach` there: a lock makes one watcher of many, so it may be repeated."""
-    from runward.wiring import far_launching
-
-    try:
-        done = far_launching.there(box.host, ("watch", "--detach"))
-    except errors.RunwardError as error:
-        return f"not taken up: {error}"
-    said = done.stderr.decode("utf-8", "replace").strip() or done.text.strip()
-    return said if done.ok else f"not taken up: {said}"
-
-
-def _end(box: inventory.Box, path: str) -> str:
-    """A far directory as `verify-transfer` writes it."""
-    return path if box.host == far.HERE else f"ssh:{box.host}/{path.removeprefix('/')}"
-
-
-def _transfer(box: inventory.Box, here: str, there: str) -> str:
-    from runward.wiring import comparing
-
-    why = comparing.copy(here, _end(box, there))
-    return f"transferred {here}" if why is None else f"not resumed, {here}: {why}"
 
 
 def check_match(pattern: str | None) -> None:

@@ -78,8 +78,11 @@ def look(runner: ports.Runner, python: str | None) -> Seen:
     )
 
 
-def setup(host: str, python: str | None, *, dry_run: bool) -> dict[str, Any]:
-    """Install on `host`; what was found and done. Raises Unreachable, UsageError."""
+def setup(host: str, python: str | None, *, keep: int, dry_run: bool) -> dict[str, Any]:
+    """Install on `host`, and keep so many versions there (0: all); what was found and done.
+
+    Raises Unreachable, UsageError.
+    """
     runner = far.runner(host)
     try:
         seen = look(runner, python)
@@ -87,7 +90,7 @@ def setup(host: str, python: str | None, *, dry_run: bool) -> dict[str, Any]:
         body = _plan(host, seen, pack)
         if body["problem"] or dry_run:
             return body
-        return {**body, **_install(runner, seen, pack)}
+        return {**body, **_install(runner, seen, pack, keep)}
     except ports.ContactLost as lost:
         raise errors.Unreachable(errors.Problem(str(lost))) from None
 
@@ -107,18 +110,21 @@ def _plan(host: str, seen: Seen, pack: packing.Pack) -> dict[str, Any]:
         "python_version": seen.version,
         "path": f"{TOP}/versions/{pack.name}",
         "kept": [name for name in seen.have if name != pack.name],
+        "removed": [],
         "own": seen.own,
         "left_out": list(pack.left_out),
         "action": "already" if pack.name in seen.have else "would_install",
         "problem": problem,
         "link": None,
+        "at_boot": None,
     }
 
 
-def _install(runner: ports.Runner, seen: Seen, pack: packing.Pack) -> dict[str, Any]:
+def _install(runner: ports.Runner, seen: Seen, pack: packing.Pack, keep: int) -> dict[str, Any]:
     from runward.wiring import far_install
 
-    argv = (seen.python or "", "-I", "-c", inspect.getsource(far_install), TOP, pack.name, pack.digest, LINK)
+    words = (TOP, pack.name, pack.digest, LINK, str(keep))
+    argv = (seen.python or "", "-I", "-c", inspect.getsource(far_install), *words)
     done = runner.run(ports.Call(argv, stdin=pack.data, deadline_s=600.0))
     try:
         told: dict[str, Any] = json.loads(done.text.strip().splitlines()[-1])
@@ -145,10 +151,12 @@ def tell(body: dict[str, Any]) -> list[str]:
     }
     rows.append(words[body["action"]])
     rows += [f"kept: {os.path.join(TOP, 'versions', name)}" for name in body["kept"]]
+    rows += [f"removed: {os.path.join(TOP, 'versions', name)}" for name in body["removed"]]
     rows += (
         [f"left out, compiled for this machine: {', '.join(body['left_out'])}"] if body["left_out"] else []
     )
     rows += [str(body["link"])] if body["link"] else []
+    rows += [f"taking up its runs at each boot, by cron: {body['at_boot']}"] if body["at_boot"] else []
     if body["own"] and not str(body["own"]).endswith(LINK[2:]):
         rows.append(f"the box's own {body['own']} comes first and was left alone")
     return rows
