@@ -2,7 +2,9 @@
 
 import re
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from runward.config import autoexp_files
 from runward.core import log_signals
@@ -148,3 +150,48 @@ def test_gaps_inside_packaged_patterns_are_bounded(preset):
     unbounded = re.compile(r"(?:(?<!\\)\.|\[\^\|\])[*+](?![)|]|$)")
     for signal in MONITORS[preset].signals:
         assert not unbounded.search(signal.pattern), signal
+
+
+SIGNALS = [
+    *{one.name: one for monitor in MONITORS.values() for one in monitor.signals}.values(),
+    log_signals.LogSignal("any", r"\w\d\b"),
+    log_signals.LogSignal("low", r"(?i)\bwatchdog (?P<x>\w+)"),
+    log_signals.LogSignal("start", r"^(?:step|epoch) .*nan"),
+    log_signals.LogSignal("plain", "loss: nan", "substring"),
+]
+PARTS = sorted(
+    {
+        "loss",
+        "nan",
+        "grad",
+        "found NaN in ",
+        "step 4",
+        "epoch ",
+        "WatchDog ",
+        "no deadlock",
+        "\u0130",
+        "|",
+        " ",
+        ": ",
+        "error",
+    }
+    | {text for one in SIGNALS for text in log_signals._Hint.of(one).texts}
+    | {text for one in SIGNALS for text, _ in log_signals._heads(one)}
+)
+
+
+@hypothesis.given(st.lists(st.lists(st.sampled_from(PARTS), max_size=8).map("".join), max_size=12))
+def test_many_lines_at_once_give_what_each_pattern_finds_in_each_line(lines):
+    matcher = log_signals.Matcher(SIGNALS)
+    plain = [(one, log_signals.compiled(one)) for one in SIGNALS]
+    expected = [
+        (place, one.name, found.group(0) if (found := pattern.search(line)) else None)
+        for place, line in enumerate(lines)
+        for one, pattern in plain
+        if pattern.search(line)
+    ]
+    ready = {one.signal.name: one for one in matcher._ready}
+    found = list(matcher.many(list(enumerate(lines))))
+    assert [(n, m.signal.name, ready[m.signal.name].search(m.text).group(0)) for n, m in found] == expected
+    last = {m.signal.name: n for n, m in found}
+    assert {m.signal.name: n for n, m in matcher.last(list(enumerate(lines)))} == last

@@ -60,6 +60,16 @@ class _Attempt:
     """What said that the job is done, in words."""
 
 
+def _of_progress(signal: log_signals.LogSignal, action: log_signals.RecordedAction) -> bool:
+    """Whether of this action only the newest record is kept."""
+    return signal.metadata.get("kind") == "progress" and action.class_name != "ExecutionAction"
+
+
+def _newest_alone(signal: log_signals.LogSignal) -> bool:
+    """Whether of many lines of this signal the last one says all."""
+    return signal.state is None and all(_of_progress(signal, action) for action in signal.actions)
+
+
 @dataclass(frozen=True)
 class _Event:
     attempt: _Attempt
@@ -74,7 +84,9 @@ class Signalling:
 
     def __init__(self, means: Means) -> None:
         self._means = means
-        self._matcher = log_signals.Matcher(means.monitor.signals)
+        signals = means.monitor.signals
+        self._newest = log_signals.Matcher(one for one in signals if _newest_alone(one))
+        self._every = log_signals.Matcher(one for one in signals if not _newest_alone(one))
         self._attempt: _Attempt | None = None
         self._gate = threading.Semaphore(_AT_ONCE)
         self._said: list[observations.Observation] = []
@@ -155,19 +167,20 @@ class Signalling:
             self._said.append(observations.Note("termination", f"attempt {one.n} is done: {why}"))
 
     def _feed(self, one: _Attempt, name: str, lines: whole_lines.WholeLines, chunk: ports.Chunk) -> None:
-        for at, line in lines.feed(chunk.data, restarted=chunk.restarted):
-            done = self._means.monitor.termination_string
-            if done and one.finished is None and done in line:
-                self.finish(one.handle, f"{line.strip()[:200]!r} in {name}")
-            for found in self._matcher.line(line):
-                self._came(one, name, at, found)
+        ended = list(lines.feed(chunk.data, restarted=chunk.restarted))
+        done = self._means.monitor.termination_string
+        said = next((line for _, line in ended if done in line), None) if done and not one.finished else None
+        if said is not None:
+            self.finish(one.handle, f"{said.strip()[:200]!r} in {name}")
+        for at, found in (*self._every.many(ended), *self._newest.last(ended)):
+            self._came(one, name, at, found)
 
     def _came(self, one: _Attempt, name: str, at: int, found: log_signals.Match) -> None:
         if found.signal.state is not None and len(one.proven) < _KEPT_MATCHES:
             one.proven.append(found)
         for index, action in enumerate(found.signal.actions):
             event = _Event(one, name, at, found)
-            if found.signal.metadata.get("kind") == "progress" and action.class_name != "ExecutionAction":
+            if _of_progress(found.signal, action):
                 one.newest[name, found.signal.name, index] = event
             else:
                 self._act(event, index, action)

@@ -220,6 +220,33 @@ def required(pattern: str | bytes) -> Required | None:
     return _reduced(max(usable, key=lambda c: c.score), nocase=nocase) if usable else None
 
 
+def heads(pattern: str) -> tuple[tuple[str, int], ...]:
+    r"""Texts and how far behind a match's start they stand: each match has one of them there. Empty: not known.
+
+    >>> heads(r"\bloss\b.{0,9}\bnan|found .*")
+    (('loss', 0), ('found ', 0))
+    """
+    if _p is None or _c is None or not pattern.isascii():
+        return ()
+    tree = _p.parse(pattern.encode())
+    if tree.state.flags & re.IGNORECASE or _scoped_nocase(tree):
+        return ()
+    first = next((place for place, (op, _) in enumerate(tree) if op is not _c.AT), 0)
+    op, av = tree[first] if len(tree) else (None, None)
+    branches = (
+        av[1] if op is _c.BRANCH and len(tree) == first + 1 else [tree]
+    )  # `re` puts a common `\\b` before them
+    found: list[tuple[str, int]] = []
+    for branch in branches:
+        walked = _Walk(nocase=False, lo=0, hi=0).over(branch).candidates
+        fixed = [c for c in walked if c.lo == c.hi and min(map(len, c.alternatives)) >= MIN_LENGTH]
+        if not fixed:
+            return ()
+        best = max(fixed, key=lambda c: c.score)
+        found += [(text.decode("utf-8", "surrogateescape"), best.lo) for text in best.alternatives]
+    return tuple(found)
+
+
 KEY, SHARED = 6, 8
 """Bytes of a key; so many literals share one."""
 Key = tuple[str, int]

@@ -100,17 +100,16 @@ class JobReading:
     def _match(
         self, path: str, log: _Log, lines: Iterable[tuple[int, str]], wanted: Wanted, news: News
     ) -> None:
-        for at, line in lines:
-            if at < log.skip:
+        new = [(at, line) for at, line in lines if at >= log.skip]
+        done = wanted.done
+        news.done = news.done or (done is not None and any(done in line for _, line in new))
+        for _, found in wanted.matcher.many(new):
+            key = (found.signal.name, found.text)
+            if log.again and key in self._seen:
                 continue
-            news.done = news.done or (wanted.done is not None and wanted.done in line)
-            for found in wanted.matcher.line(line):
-                key = (found.signal.name, line)
-                if log.again and key in self._seen:
-                    continue
-                if len(self._seen) < _SEEN:
-                    self._seen.add(key)
-                news.matches.append((found, path))
+            if len(self._seen) < _SEEN:
+                self._seen.add(key)
+            news.matches.append((found, path))
 
     def pass_over(self, paths: Iterable[str]) -> None:
         """What is written before the job has started is still of the attempt before."""
