@@ -312,7 +312,7 @@ def growing(polls: int, megabytes: int = 60) -> dict:
     """
     from runward.app import signalling
     from runward.config import autoexp_files
-    from runward.core import log_signals
+    from runward.core import log_matching, log_signals
     from runward.runners import local
     from runward.scan import tailer
 
@@ -329,7 +329,7 @@ def growing(polls: int, megabytes: int = 60) -> dict:
                 file.writelines(line.format(n % 60, n, n * 256) for n in range(i, i + 1000))
                 i += 1000
         monitor = autoexp_files.monitoring("megatron_production")
-        matcher = log_signals.Matcher(monitor.signals)
+        matcher = log_matching.Matcher(monitor.signals)
         streams = [tailer.FileLog(str(log), look_s=0.0)]
         means = signalling.Means(monitor, lambda _: streams, local.Local(), _Still(), folder, folder)
         ours = signalling.Signalling(means)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from runward.config import autoexp_files
-from runward.core import log_signals
+from runward.core import log_matching, log_signals
 
 HEALTHY = [
     " [2025-11-02 08:15:31] iteration      120/   5000 | consumed samples:        30720 | elapsed time per iteration (ms): 1834.2 | throughput per GPU (TFLOP/s/GPU): 211.4 | learning rate: 1.440000E-05 | global batch size:   256 | lm loss: 9.871452E+00 | loss scale: 1.0 | grad norm: 2.317 | number of skipped iterations:   0 | number of nan iterations:   0 |",
@@ -57,7 +57,7 @@ PRESETS = {
 }  # fmt: skip
 
 MONITORS = {name: autoexp_files.monitoring(name) for name in PRESETS["b"]}
-MATCHERS = {name: log_signals.Matcher(monitor.signals) for name, monitor in MONITORS.items()}
+MATCHERS = {name: log_matching.Matcher(monitor.signals) for name, monitor in MONITORS.items()}
 
 
 @pytest.mark.parametrize(("signal", "where", "lines", "fields"), TABLE, ids=[row[0] for row in TABLE])
@@ -101,7 +101,7 @@ def test_lines_are_counted_and_long_ones_are_bounded():
 
 def test_without_signals_the_built_in_ones_hold():
     monitor = log_signals.Monitor()
-    matcher = log_signals.Matcher(monitor.signals)
+    matcher = log_matching.Matcher(monitor.signals)
     lines = ["ERROR: disk gone", "Checkpoint saved to /c/1", "Training complete", "mirror errors: 0"]
     found = [(m.signal.name, dict(m.fields)) for m in matcher.lines(lines)]
     assert found == [
@@ -125,9 +125,9 @@ TEXTS = [
 @pytest.mark.parametrize("preset", MATCHERS)
 def test_looking_for_required_text_first_changes_no_answer(preset):
     for signal in MONITORS[preset].signals:
-        pattern = log_signals.compiled(signal)
+        pattern = log_matching.compiled(signal)
         for text in TEXTS:
-            found = any(True for _ in log_signals.Matcher([signal]).line(text))
+            found = any(True for _ in log_matching.Matcher([signal]).line(text))
             assert found == (pattern.search(text) is not None), (signal.name, text)
 
 
@@ -142,7 +142,7 @@ def test_looking_for_required_text_first_changes_no_answer(preset):
 )
 def test_patterns_beyond_ascii_are_searched_in_every_line(pattern, text):
     signal = log_signals.LogSignal("s", pattern)
-    assert [m.signal.name for m in log_signals.Matcher([signal]).line(text)] == ["s"]
+    assert [m.signal.name for m in log_matching.Matcher([signal]).line(text)] == ["s"]
 
 
 @pytest.mark.parametrize("preset", MATCHERS)
@@ -175,15 +175,15 @@ PARTS = sorted(
         ": ",
         "error",
     }
-    | {text for one in SIGNALS for text in log_signals._Hint.of(one).texts}
-    | {text for one in SIGNALS for text, _ in log_signals._heads(one)}
+    | {text for one in SIGNALS for text in log_matching._Hint.of(one).texts}
+    | {text for one in SIGNALS for text, _ in log_matching._heads(one)}
 )
 
 
 @hypothesis.given(st.lists(st.lists(st.sampled_from(PARTS), max_size=8).map("".join), max_size=12))
 def test_many_lines_at_once_give_what_each_pattern_finds_in_each_line(lines):
-    matcher = log_signals.Matcher(SIGNALS)
-    plain = [(one, log_signals.compiled(one)) for one in SIGNALS]
+    matcher = log_matching.Matcher(SIGNALS)
+    plain = [(one, log_matching.compiled(one)) for one in SIGNALS]
     expected = [
         (place, one.name, found.group(0) if (found := pattern.search(line)) else None)
         for place, line in enumerate(lines)

@@ -3,10 +3,10 @@
 import pytest
 
 from runward.config import autoexp_files
-from runward.core import log_signals, mode_policies, mode_reports
+from runward.core import log_matching, mode_policies, mode_reports
 from runward.core.mode_policies import Mode
 
-MATCHER = log_signals.Matcher(autoexp_files.monitoring("megatron_production").signals)
+MATCHER = log_matching.Matcher(autoexp_files.monitoring("megatron_production").signals)
 TRANSIENT = autoexp_files.restart("megatron_transient")
 
 

@@ -13,7 +13,16 @@ from typing import Any
 
 from runward import ports
 from runward.app import kept
-from runward.core import events, log_signals, mode_policies, mode_reports, observations, run, whole_lines
+from runward.core import (
+    events,
+    log_matching,
+    log_signals,
+    mode_policies,
+    mode_reports,
+    observations,
+    run,
+    whole_lines,
+)
 
 _CHUNK = 1 << 20
 _A_TICK = 16 << 20
@@ -85,8 +94,8 @@ class Signalling:
     def __init__(self, means: Means) -> None:
         self._means = means
         signals = means.monitor.signals
-        self._newest = log_signals.Matcher(one for one in signals if _newest_alone(one))
-        self._every = log_signals.Matcher(one for one in signals if not _newest_alone(one))
+        self._newest = log_matching.Matcher(one for one in signals if _newest_alone(one))
+        self._every = log_matching.Matcher(one for one in signals if not _newest_alone(one))
         self._attempt: _Attempt | None = None
         self._gate = threading.Semaphore(_AT_ONCE)
         self._said: list[observations.Observation] = []

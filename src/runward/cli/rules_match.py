@@ -19,9 +19,9 @@ _LINE_LIMIT = 64 << 10
 def match(file: str, monitoring: str, as_json: bool, overrides: tuple[str, ...]) -> None:  # noqa: ARG001 -- same form both ways
     """Print every signal that FILE (`-`: stdin) gives: name, state, fields, metadata, line."""
     from runward.config import autoexp_files
-    from runward.core import log_signals
+    from runward.core import log_matching
 
-    matcher = log_signals.Matcher(autoexp_files.monitoring(monitoring, overrides).signals)
+    matcher = log_matching.Matcher(autoexp_files.monitoring(monitoring, overrides).signals)
     for found in matcher.lines(_lines(file)):
         print(json.dumps(found.to_json()))
 

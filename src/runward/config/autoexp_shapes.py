@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runward.config import documents, mode_shapes, objects, shapes
-from runward.core import log_signals
+from runward.core import log_matching, log_signals
 
 _SHELL_ONLY = set("|&;<>()$`\n*?~")
 _LONG = 365 * 86400
@@ -170,7 +170,7 @@ def _pattern(
         problems.add(place, below, "is empty" if not signal.pattern else "is longer than 4096 characters")
         return None
     try:
-        return log_signals.compiled(signal)
+        return log_matching.compiled(signal)
     except (re.error, RecursionError, OverflowError) as error:
         problems.add(place, below, f"is no regular expression: {error}")
         return None

@@ -231,11 +231,10 @@ def heads(pattern: str) -> tuple[tuple[str, int], ...]:
     tree = _p.parse(pattern.encode())
     if tree.state.flags & re.IGNORECASE or _scoped_nocase(tree):
         return ()
-    first = next((place for place, (op, _) in enumerate(tree) if op is not _c.AT), 0)
-    op, av = tree[first] if len(tree) else (None, None)
-    branches = (
-        av[1] if op is _c.BRANCH and len(tree) == first + 1 else [tree]
-    )  # `re` puts a common `\\b` before them
+    rest: Any = [
+        token for token in tree if token[0] is not _c.AT
+    ]  # `re` puts a common `\\b` before all branches
+    branches = rest[0][1][1] if len(rest) == 1 and rest[0][0] is _c.BRANCH else [tree]
     found: list[tuple[str, int]] = []
     for branch in branches:
         walked = _Walk(nocase=False, lo=0, hi=0).over(branch).candidates

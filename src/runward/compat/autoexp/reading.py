@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from runward import ports
 from runward.app import errands
 from runward.compat.autoexp import commands
-from runward.core import conditions, log_signals, whole_lines
+from runward.core import conditions, log_matching, log_signals, whole_lines
 from runward.runners import local
 from runward.scan import tailer
 
@@ -33,7 +33,7 @@ class _Log:
 class Wanted:
     """What is looked for."""
 
-    matcher: log_signals.Matcher
+    matcher: log_matching.Matcher
     done: str | None = None
     """A text that says that the job is done."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from runward.compat.autoexp import actions as recorded
 from runward.compat.autoexp import commands, reading, states
-from runward.core import log_signals, mode_reports
+from runward.core import log_matching, log_signals, mode_reports
 
 
 @dataclass
@@ -41,7 +41,7 @@ class LogSignalConfig:
             dict(self.metadata),
             dict(self.extract_groups),
         )
-        log_signals.compiled(made)
+        log_matching.compiled(made)
         _check_places(made)
         return made
 
@@ -187,7 +187,7 @@ class SlurmLogMonitor(BaseMonitor):
         for command in (self.config.start_condition_cmd, self.config.termination_command):
             if command is not None:
                 commands.argv_of(command, "monitoring")
-        self._matcher = log_signals.Matcher([one.as_signal() for one in self.config.log_signals])
+        self._matcher = log_matching.Matcher([one.as_signal() for one in self.config.log_signals])
         self._jobs: dict[Any, reading.JobReading] = {}
         self._cursors: dict[Any, Mapping[str, list[int]]] = {}
         self._mono = mono
