@@ -335,6 +335,7 @@ def test_the_modules_can_be_had_under_upstreams_names():
         "from oellm_autoexp.slurm.validator import validate_job_script\n"
         "from oellm_autoexp.config.schema import SlurmConfig\n"
         "from oellm_autoexp.workflow import host\n"
+        "from oellm_autoexp.utils import run; assert callable(run.run_with_tee)\n"
         "import oellm_autoexp.monitor.watcher as w; print(w.__name__)\n"
     )
     done = subprocess.run(

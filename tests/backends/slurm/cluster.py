@@ -54,7 +54,7 @@ ReturnToService=2
 MpiDefault=none
 MailProg=/bin/true
 SlurmdParameters=config_overrides
-NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=4 RealMemory=8000
+NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=8 RealMemory=8000
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 OverSubscribe=NO
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 OverSubscribe=NO
 """
@@ -128,7 +128,7 @@ class Cluster:
             first=first,
             last=first + len(self.nodes) - 1,
         )
-        self.configure(accounting=True)
+        self.configure()
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
@@ -140,10 +140,16 @@ class Cluster:
             self.start_node(node)
         waiting.wait_until(lambda: self.node_states() == ["idle"] * len(self.nodes), "all nodes idle", 90)
 
-    def configure(self, *, accounting: bool) -> None:
+    def configure(self) -> None:
         """Write slurm.conf; the controller reads it when it starts."""
-        more = _ACCOUNTING.format(dir=self.folder, **self._ports) if accounting else ""
+        more = _ACCOUNTING.format(dir=self.folder, **self._ports)
         (self.folder / "slurm.conf").write_text(self._conf + more)
+
+    def without_accounting(self) -> Path:
+        """A configuration by which Slurm's commands know of no accounting; the daemons keep their own."""
+        bare = self.folder / "bare.conf"
+        bare.write_text(self._conf)
+        return bare
 
     def start_database(self) -> None:
         """An empty MariaDB of our own."""

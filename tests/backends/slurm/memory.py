@@ -1,6 +1,8 @@
 """A memory control group of the cluster's own, so that the kernel itself ends jobs that take more than they asked for."""
 
+import contextlib
 import os
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -38,13 +40,14 @@ class Groups:
         conf.write_text(CONF.format(mount=self.mount))
 
     def remove(self) -> None:
-        """Take them away when nothing is in them any more; what is still in them stays."""
+        """Take them away, and end what is left of the cluster's jobs in them."""
         if self._own is None:
             return
         deadline = time.monotonic() + 10
         while self._own.is_dir() and time.monotonic() < deadline:
             for folder, _, _ in os.walk(self._own, topdown=False):
-                try:
+                with contextlib.suppress(OSError):
+                    for pid in Path(folder, "cgroup.procs").read_text().split():
+                        os.kill(int(pid), signal.SIGKILL)
                     os.rmdir(folder)
-                except OSError:
-                    time.sleep(0.05)
+            time.sleep(0.05)

@@ -42,11 +42,23 @@ class Slow:
                 "--place-arg=--ntasks=2",
                 "--place-arg=--mem=6000",
             )
+        self._start_bare()
+        self._start("endless", 'echo "step 1/9 loss: 1"; sleep 600', "--max-runtime=15s", "--grace=1s")
         (world.folder / "eat.py").write_text(_EATING)
         eating = f"{sys.executable} {world.folder}/eat.py"
         self._start("memory", f'echo "step 1/9 loss: 1"; {eating}', "--place-arg=--mem=60")
         if world.cluster.groups.missing is None:
             self._start("step", f"srun --mpi=none {eating}", "--place-arg=--mem=60")
+
+    def _start_bare(self) -> None:
+        """Where accounting is off."""
+        conf = str(self.world.cluster.without_accounting())
+        save = self.world.saving(self.checkpoints("bare-limit") / "step_4.pt")
+        text = f'{_RESUMED}echo "step 4/5 loss: 0.5"\n{save}\nsleep 600'
+        self._start("bare-limit", text, "--place-arg=--time=1", SLURM_CONF=conf)
+        broken = 'echo "step 4/5 loss: 0.5"; echo "RuntimeError: NCCL error in: somewhere"; exit 1'
+        save = self.world.saving(self.checkpoints("bare-broken") / "step_4.pt")
+        self._start("bare-broken", f"{_RESUMED}{save}\n{broken}", SLURM_CONF=conf)
 
     @functools.cache  # noqa: B019 -- one object a session
     def checkpoints(self, name: str) -> Path:
@@ -65,13 +77,13 @@ class Slow:
         train = f"{torch_python()} {_ROOT}/examples/torch_train.py --fault kill --save {self.checkpoints('torch')}"
         return f"""srun --mpi=none bash -c 'export {told} {where}; exec {train} "$@"' train "$@"\n"""
 
-    def _start(self, name: str, text: str, *options: str) -> None:
+    def _start(self, name: str, text: str, *options: str, **more: str) -> None:
         own = ("--checkpoints", str(self.checkpoints(name)), "--resume-arg", "--load {path}")
         resumes = own if "--restart-by" not in options else ()
         script = str(self.world.script(text, f"{name}.sh"))
         named = f"--place-arg=--job-name={worlds.SLOW}"
         process = self.world.start(
-            "submit", "--on", "slurm", "--name", name, named, _NODE, *resumes, *options, script
+            "submit", "--on", "slurm", "--name", name, named, _NODE, *resumes, *options, script, **more
         )
         self._processes[name] = process
 

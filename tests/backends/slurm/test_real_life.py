@@ -169,6 +169,55 @@ def test_real_accounting_knows_who_cancelled_and_what_was_requeued(
     waiting.wait_until(lambda: asking.accounts([cancelled]), "accounting again", 60)
 
 
+def test_without_accounting_a_users_cancel_is_still_one_and_a_forgotten_job_is_unknown(
+    world: worlds.World,
+) -> None:
+    world.env["SLURM_CONF"] = str(world.cluster.without_accounting())
+    asked = commands.Commands(local.Local(), world.env)
+    assert asked.accounts(["999999"]) == {}, "sacct says that it is off, which is an answer"
+    process = world.submit(str(world.script(SLEEPING)))
+    job_id = world.job_of(1)
+    world.cluster.wait_state(job_id, "RUNNING")
+    world.cluster.run("scancel", job_id)
+    assert world.ended(process) != 0
+    (only,) = world.attempts()
+    assert (only["verdict"]["cause"], only["decision"]["action"]) == ("cancelled", "hold")
+    assert "not known by whom" in json.dumps(only["verdict"])
+    done = world.runward("diagnose", "slurm:999999")
+    assert (done.returncode, "Slurm knows no job" in done.stderr) == (3, True), done.stderr
+
+
+def test_start_condition_silence_and_termination_command_are_acted_upon_on_a_real_cluster(
+    world: worlds.World,
+) -> None:
+    (world.folder / "mine.yaml").write_text(_KEYS)
+    script = world.script("echo begun; sleep 600")
+    process = world.submit("--monitoring", "mine.yaml", "--policy", "seed:default", str(script))
+    waiting.wait_until(lambda: "start condition" in (world.status().get("why") or ""), "it waits", 60)
+    assert world.cluster.live() == []
+    (world.folder / "open").touch()
+    first, second = world.job_of(1), world.job_of(2)
+    world.cluster.wait_state(second, "RUNNING")
+    (world.folder / "finished").touch()
+    assert world.ended(process) == 0, world.words()
+    one, two = world.attempts()
+    assert one["job"] == first
+    assert one["decision"]["reason"].startswith("Detected stall, restarting")
+    assert world.status()["state"] == "succeeded"
+    assert world.status()["why"].startswith("it was done: test"), two["decision"]
+
+
+_KEYS = """\
+kind: monitoring
+class_name: SlurmLogMonitor
+check_interval_seconds: 1
+inactivity_threshold_seconds: 3
+start_condition_cmd: [test, -e, open]
+start_condition_interval_seconds: 1
+termination_command: [test, -e, finished]
+log_signals:
+  - {name: never, pattern: NEVER, state: {class_name: CrashState}}
+"""
 _THIRD = '[ "$SLURM_ARRAY_TASK_ID" = 3 ] && exit 5; exit 0'
 
 

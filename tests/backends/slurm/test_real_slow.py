@@ -42,6 +42,25 @@ def test_a_job_that_the_kernel_ends_for_its_memory_is_proven_to_be_so(
     assert only["decision"]["action"] == "change"
 
 
+def test_a_run_that_reaches_its_own_limit_is_stopped_and_not_submitted_again(slow: slow_runs.Slow) -> None:
+    assert slow.ended("endless") == 124, slow.world.words()
+    (only,) = slow.world.attempts("endless")
+    assert only["verdict"]["cause"] == "time_limit", json.dumps(only["verdict"])
+    state = slow.world.cluster.run("squeue", "-h", "-t", "all", "-j", only["job"], "-o", "%T").strip()
+    assert state in ("CANCELLED", "FAILED", ""), "its script gets SIGTERM, and a cancel after the grace"
+
+
+@pytest.mark.parametrize(("name", "cause"), [("bare-broken", "nccl_error"), ("bare-limit", "time_limit")])
+def test_without_accounting_an_end_is_known_by_the_controller_and_the_log(
+    slow: slow_runs.Slow, name: str, cause: str
+) -> None:
+    assert slow.ended(name) == 0, slow.world.words()
+    first, second = slow.world.attempts(name)
+    assert first["verdict"]["cause"] == cause, json.dumps(first["verdict"])
+    assert first["decision"]["counted"] is (cause != "time_limit")
+    assert second["resumed_from"]["path"] == str(slow.checkpoints(name) / "step_4.pt")
+
+
 def test_a_job_is_queued_again_in_place_and_only_its_own_text_is_read(slow: slow_runs.Slow) -> None:
     assert slow.ended("again") == 0, slow.world.words()
     first, second = slow.world.attempts("again")

@@ -46,10 +46,15 @@ class World:
             command, env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
         )
 
-    def start(self, *argv: str) -> "subprocess.Popen[bytes]":
+    def start(self, *argv: str, **more: str) -> "subprocess.Popen[bytes]":
+        """A command of ours, with `more` in its environment."""
         log = (self.folder / "runward.log").open("ab")
         process = subprocess.Popen(
-            [sys.executable, "-m", "runward", *argv], env=self.env, cwd=self.folder, stdout=log, stderr=log
+            [sys.executable, "-m", "runward", *argv],
+            env={**self.env, **more},
+            cwd=self.folder,
+            stdout=log,
+            stderr=log,
         )
         log.close()
         self.started.append(process)

@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 from runward import ports
 from runward.backends.slurm import records
 
-_SCRUBBED = ("SQUEUE_", "SACCT_", "SBATCH_", "SCANCEL_", "SCONTROL_", "SINFO_")
-_SCRUBBED_WORDS = frozenset({"SLURM_TIME_FORMAT", "SLURM_CLUSTERS", "SLURM_BITSTR_LEN", "SLURM_JSON"})
+_SCRUBBED = ("SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_")
+_SCRUBBED_WORDS = frozenset(
+    {"SLURM_TIME_FORMAT", "SLURM_CLUSTERS", "SLURM_BITSTR_LEN", "SLURM_JSON", "SBATCH_WAIT"}
+)
+"""SBATCH_ACCOUNT and the like are how a user says what every job gets; SBATCH_WAIT would not return before its end."""
 _NO_SUCH_JOB = ("Invalid job id specified", "invalid job id")
 _NO_ACCOUNTING = ("accounting storage is disabled", "Problem talking to the database", "not found")
 _REFUSED = (

@@ -16,6 +16,7 @@ _NAMES = {
     "persistence.state_store": "state_store",
     "workflow.host": "host",
     "config.schema": "schema",
+    "utils.run": "running",
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runward import ports
 from runward.backends.slurm import commands
-from runward.compat.autoexp import schema
+from runward.compat.autoexp import running, schema
 from runward.runners import local
 
 _DEADLINE_S = 60.0
@@ -264,8 +264,13 @@ class SlurmClient(BaseSlurmClient):
     def _run(self, command: str, *words: str) -> str:
         argv = [*shlex.split(command), *words]
         try:
-            done = subprocess.run(
-                argv, capture_output=True, text=True, errors="replace", timeout=_DEADLINE_S, check=False
+            done = running.run_with_tee(
+                argv,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_DEADLINE_S,
+                env=commands.scrubbed(os.environ),
             )
         except FileNotFoundError as error:
             raise ports.ContactLost(f"{argv[0]}: not found") from error
