@@ -1,7 +1,8 @@
 """Pods of a served emulation of the Kubernetes API under one watcher: its CPU and memory, and death to decision.
 
-usage: bench_pods.py [--pods 2000] [--each 8] [--seconds 60] [--deaths 10]
+usage: bench_pods.py [--pods 2000] [--each 8] [--seconds 60] [--deaths 10] [--ray 0]
 The pods belong to Jobs of `--each`, every Job is a run; the first pod of each prints a step every 10 s.
+With `--ray N` the same watcher also follows N jobs of a served Ray dashboard, see bench_ray.py.
 """
 
 import argparse
@@ -23,8 +24,10 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def pods(count: int = 2000, each: int = 8, seconds: float = 60.0, deaths: int = 10) -> dict:
+def pods(count: int = 2000, each: int = 8, seconds: float = 60.0, deaths: int = 10, ray: int = 0) -> dict:
     """CPU percent and MB of a watcher of `count` pods; milliseconds from a Job's end to the journalled decision."""
+    import bench_ray
+
     from kubeapi import Cluster, Served
     from runward.store import sqlite
     from runward.wiring import places
@@ -39,6 +42,9 @@ def pods(count: int = 2000, each: int = 8, seconds: float = 60.0, deaths: int = 
         store = sqlite.SqliteStore(places.state_dir())
         for i in range(count // each):
             _job(cluster, store, i, each)
+        dashboard = bench_ray.Served(ray) if ray else None
+        if dashboard is not None:
+            bench_ray.attach(dashboard.url, ray)
         threading.Thread(target=_print, args=(cluster, count // each), daemon=True).start()
         env = {key: value for key, value in os.environ.items() if key != "KUBECTL"}
         watcher = subprocess.Popen(
@@ -48,13 +54,17 @@ def pods(count: int = 2000, each: int = 8, seconds: float = 60.0, deaths: int = 
             stderr=subprocess.DEVNULL,
         )
         try:
+            if dashboard is not None:
+                bench_ray.settled(dashboard.url, ray)
             found = _measured(cluster, store, watcher.pid, (count // each, seconds, deaths))
         finally:
+            if dashboard is not None:
+                dashboard.close()
             watcher.terminate()
             watcher.wait()
             served.close()
             os.environ.update({key: value for key, value in kept.items() if value is not None})
-    return {"pods": count, "runs": count // each, **found}
+    return {"pods": count, "ray_jobs": ray, "runs": count // each + ray, **found}
 
 
 def _job(cluster: object, store: object, i: int, each: int) -> None:
@@ -69,7 +79,10 @@ def _job(cluster: object, store: object, i: int, each: int) -> None:
     one["metadata"]["namespace"] = namespace
     uid = cluster.put(one)["metadata"]["uid"]
     for index in range(each):
-        labels = {"batch.kubernetes.io/job-name": name, "batch.kubernetes.io/job-completion-index": str(index)}
+        labels = {
+            "batch.kubernetes.io/job-name": name,
+            "batch.kubernetes.io/job-completion-index": str(index),
+        }
         pod = shapes.pod(f"{name}-{index}", labels=labels)
         pod["metadata"]["namespace"] = namespace
         cluster.put(pod)
@@ -142,8 +155,9 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--deaths", type=int, default=10)
+    parser.add_argument("--ray", type=int, default=0)
     args = parser.parse_args()
-    print(json.dumps(pods(args.pods, args.each, args.seconds, args.deaths)))
+    print(json.dumps(pods(args.pods, args.each, args.seconds, args.deaths, args.ray)))
     return 0
 
 

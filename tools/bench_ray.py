@@ -65,13 +65,29 @@ def attach(url: str, jobs: int) -> None:
         name, target = f"r{number}", f"ray:job-{number}@{url}"
         row = store.create(name, now)
         asked = options.RunOptions(
-            name=name, argv=(), cwd="/", backend="ray", target=target, observe_only=True, settings=settings.Settings()
+            name=name,
+            argv=(),
+            cwd="/",
+            backend="ray",
+            target=target,
+            observe_only=True,
+            settings=settings.Settings(),
         )
         folders.write(places.run_dir(name), folders.OPTIONS, asked.to_json())
         first = [
-            events.RunCreated(at=now, run=name, backend="ray", policy="default", target=target, checkpoints=None, observe_only=True),
+            events.RunCreated(
+                at=now,
+                run=name,
+                backend="ray",
+                policy="default",
+                target=target,
+                checkpoints=None,
+                observe_only=True,
+            ),
             events.AttemptPlanned(at=now, attempt=1, token=ids.token(name, 1, "bench")),
-            events.AttemptStarted(at=now, attempt=1, job=f"job-{number}", handle=f"given:job-{number}@{url}", adopted=True),
+            events.AttemptStarted(
+                at=now, attempt=1, job=f"job-{number}", handle=f"given:job-{number}@{url}", adopted=True
+            ),
         ]
         store.append(row.id, first, 0)
     store.close()
@@ -82,24 +98,39 @@ def measure(jobs: int, seconds: float) -> dict:
     with tempfile.TemporaryDirectory(prefix="runward-bench-") as folder:
         env = {k: v for k, v in os.environ.items() if not k.startswith("RUNWARD_")}
         env |= {"RUNWARD_STATE_DIR": folder, "PYTHONPATH": str(ROOT / "src")}
-        served = subprocess.Popen([PYTHON, __file__, "--serve", str(jobs)], stdout=subprocess.PIPE, text=True)
+        dashboard = Served(jobs)
         watcher = None
         try:
-            url = served.stdout.readline().strip()
+            url = dashboard.url
             subprocess.run([PYTHON, __file__, "--attach", url, "--jobs", str(jobs)], env=env, check=True)
             log = open(f"{folder}/watch.log", "ab")
-            watcher = subprocess.Popen([PYTHON, "-m", "runward", "watch", "--keep"], env=env, stdout=log, stderr=log)
+            watcher = subprocess.Popen(
+                [PYTHON, "-m", "runward", "watch", "--keep"], env=env, stdout=log, stderr=log
+            )
             log.close()
-            _settled(url, jobs)
+            settled(url, jobs)
             return _figures(watcher.pid, url, jobs, seconds)
         finally:
-            for one in (watcher, served):
-                if one is not None:
-                    one.kill()
-                    one.wait()
+            dashboard.close()
+            if watcher is not None:
+                watcher.kill()
+                watcher.wait()
 
 
-def _settled(url: str, jobs: int) -> None:
+class Served:
+    """A dashboard of so many jobs in a process of its own."""
+
+    def __init__(self, jobs: int) -> None:
+        argv = [PYTHON, __file__, "--serve", str(jobs)]
+        self._child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        self.url = self._child.stdout.readline().strip()
+
+    def close(self) -> None:
+        self._child.kill()
+        self._child.wait()
+
+
+def settled(url: str, jobs: int) -> None:
     """Until every job's log is followed, and ten seconds more."""
     logs, deadline = 0, time.monotonic() + 240
     while logs < jobs and time.monotonic() < deadline:

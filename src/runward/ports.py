@@ -284,8 +284,8 @@ class Store(Protocol):
         """Events with their sequence numbers, oldest first."""
         ...
 
-    def put_progress(self, run_id: int, row: Mapping[str, object]) -> None:
-        """Replace the newest sample of a run. Raises StoreUnavailable."""
+    def put_progress(self, rows: Mapping[int, Mapping[str, object]]) -> None:
+        """Replace the newest samples of runs, by their ids. Raises StoreUnavailable."""
         ...
 
     def progress(self, run_id: int) -> Mapping[str, object]:

@@ -46,6 +46,8 @@ class Watch:
 class Alarm:
     """Sleeps a little instead of long; another process leaves its request during the first sleep."""
 
+    told = False
+
     def __init__(self, ask: Any) -> None:
         self._ask = ask
         self._slept_s = 0.0

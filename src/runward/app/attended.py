@@ -72,7 +72,8 @@ class Means:
     """Words of other witnesses: the kernel's lines around the end."""
     heartbeat: Callable[[], str | None]
     facts: Callable[[failures.Diagnosis], Mapping[str, Any]]
-    save_progress: Callable[[Mapping[str, Any]], None]
+    save_progress: Callable[[Mapping[str, Any], bool], None]
+    """Takes the newest sample, and whether it must be written now rather than with those of other runs."""
     stall: stall.Settings
     circumstance: Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
     dumps: Callable[[run.Attempt, Sequence[str]], flight.FlightSummary | None] = lambda _attempt, _named: None

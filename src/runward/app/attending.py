@@ -141,7 +141,7 @@ class Attending:
         if not first and now - hand.saved_at < every:
             return
         hand.saved_at, hand.saved_step = now, standing.tracker.step
-        self._means.save_progress(attended.sample(hand, live))
+        self._means.save_progress(attended.sample(hand, live), False)
 
     def silence(self) -> Silence | None:
         """How the live attempt stands; None while there is none."""
@@ -169,7 +169,7 @@ class Attending:
         hand = self._take_up(state, live, live.handle or "")
         found = aftermath.gone(self._means, hand, live, status)
         self._before = hand.follower.standing.silence
-        self._means.save_progress(attended.sample(hand, live))
+        self._means.save_progress(attended.sample(hand, live), True)
         return found
 
     def again(self, state: run.RunState) -> observations.Gone:

@@ -28,6 +28,8 @@ class Loop:
     """Copies new output to the terminal; whether there was some. None in the background."""
     keep: bool = False
     """Whether to stay when no run is left."""
+    rounded: Callable[[], None] = lambda: None
+    """Called when a round is done: writes what the runs have in common."""
     progressed: Callable[[int], None] = lambda _count: None
     """Told after each finished round how many runs are under watch."""
     leaving: bool = field(default=False)
@@ -41,6 +43,7 @@ class Loop:
         """Until every run is done, `leaving` is set, or the leases are lost."""
         while not self.leaving:
             self._tick()
+            self.rounded()
             self.watches.extend(self.more())
             self.progressed(len(self.watches))
             if not self.watches and not self.keep:
@@ -80,7 +83,7 @@ class Loop:
                 self.on_signal(signum)
             if self.shown is not None:
                 self.shown()
-            self._woken, self._touched = bool(signums), self._died(waited)
+            self._woken, self._touched = bool(signums), self._died(waited) if self.alarm.told else ()
             if self._woken or self._touched or step >= left or self._pressed():
                 return
 

@@ -16,6 +16,8 @@ class Alarm:
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before: dict[int, object] = {}
+        self.told = False
+        """Whether a descriptor ended the last sleep."""
 
     def __enter__(self) -> "Alarm":
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
@@ -36,7 +38,7 @@ class Alarm:
         poller = select.poll()
         for descriptor in (self._read, *descriptors):
             poller.register(descriptor, select.POLLIN)
-        poller.poll(max(0.0, seconds) * 1000)
+        self.told = any(fd != self._read for fd, _ in poller.poll(max(0.0, seconds) * 1000))
         return list(self._drain())
 
     def _drain(self) -> bytes:

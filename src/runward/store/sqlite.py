@@ -185,12 +185,10 @@ class SqliteStore:
 
     # -- progress, leases, requests --------------------------------------------------------------------------
 
-    def put_progress(self, run_id: int, row: Mapping[str, object]) -> None:
+    def put_progress(self, rows: Mapping[int, Mapping[str, object]]) -> None:
         """See `ports.Store.put_progress`."""
-        body = json.dumps(dict(row), separators=(",", ":"))
-        self._transact(
-            lambda: self._db.execute("INSERT OR REPLACE INTO progress VALUES (?, ?)", (run_id, body))
-        )
+        values = [(run_id, json.dumps(dict(row), separators=(",", ":"))) for run_id, row in rows.items()]
+        self._transact(lambda: self._db.executemany("INSERT OR REPLACE INTO progress VALUES (?, ?)", values))
 
     def progress(self, run_id: int) -> Mapping[str, object]:
         """See `ports.Store.progress`."""

@@ -86,7 +86,7 @@ def foreground(
         watch = assembly.build(row, asked, lease, parts)
         show = showing.Showing(lambda: _streams(watch, parts, asked), 1)
         hand = _Hand(watch, show, os.path.join(places.run_dir(asked.name), folders.WATCHER_LOG))
-        loop = looping.Loop([watch], alarm, hand.on_signal, shown=show)
+        loop = looping.Loop([watch], alarm, hand.on_signal, shown=show, rounded=parts.write_newest)
         with typing_in.forwarded(lambda: _folder(watch)) if asked.tty else contextlib.nullcontext():
             loop.run()
         show()

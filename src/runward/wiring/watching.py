@@ -1,5 +1,6 @@
 """Puts one run's watch together: driver, observers, performer."""
 
+import contextlib
 import math
 import os
 import socket
@@ -58,6 +59,18 @@ class Shared:
     places: dict[str, Place] = field(default_factory=dict)
     own: diagnose.Engine | None = None
     """The set of the one run with a pattern of its own that a foreground `run` watches."""
+
+    newest: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Newest samples of runs that are not written yet: those of a round go into one transaction."""
+
+    def write_newest(self) -> None:
+        """Write the newest samples."""
+        rows, self.newest = self.newest, {}
+        if rows:
+            with contextlib.suppress(
+                ports.StoreUnavailable
+            ):  # a convenience; the journal says this by itself
+                self.store.put_progress(rows)
 
     def place(self, asked: options.RunOptions) -> Place:
         """Where the run's job lives; runs of local processes share one backend."""
@@ -251,11 +264,10 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
     def follower(handle: str, standing: following.Standing) -> following.Follower:
         return following.Follower(engine, lambda: place.backend.logs(handle), parts.clock, standing)
 
-    def save(body: Mapping[str, Any]) -> None:
-        try:
-            parts.store.put_progress(row.id, body)
-        except ports.StoreUnavailable:
-            return  # the newest sample is a convenience; the journal says by itself that it cannot be written
+    def save(body: Mapping[str, Any], at_once: bool) -> None:
+        parts.newest[row.id] = body
+        if at_once:
+            parts.write_newest()
 
     def dumps(live: run.Attempt, named: Sequence[str]) -> flight.FlightSummary | None:
         streams = place.backend.logs(live.handle or "")

@@ -45,6 +45,7 @@ def _loop(finder: "_Finder", *, keep: bool) -> bool:
             return False
         loop = looping.Loop(list(first), alarm, _ignore, more=finder.more, keep=keep)
         finder.watched = lambda: {one.driver.row.id for one in loop.watches}
+        loop.rounded = finder.write_newest
         loop.on_signal = _Leaving(loop)
         loop.progressed = lambda count: manager.progressed(f"watching {count} runs")
         manager.ready(f"watching {len(first)} runs")
@@ -87,6 +88,10 @@ class _Finder:
         self._looked_at = 0.0
         self.watched: Callable[[], Collection[int]] = set
         """Runs that this process watches: their locks must not even be asked about, see `locks.holder`."""
+
+    def write_newest(self) -> None:
+        """See `watching.Shared.write_newest`."""
+        self._parts.write_newest()
 
     def more(self) -> Sequence[watching.RunWatch]:
         """What came since; named runs are taken once only."""

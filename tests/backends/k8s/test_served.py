@@ -90,11 +90,23 @@ def test_a_watch_brings_what_came_changed_and_went(transport, cluster):
     assert (one.problem, one.lists) == (None, 1)
 
 
+def test_pods_are_found_by_a_label_whenever_they_came_and_after_they_went(lightkube_way, cluster):
+    cluster.put(shapes.pod("first", labels={"job": "a"}))
+    one = followed(lightkube_way)
+    assert [found["metadata"]["name"] for found in one.labelled("job", "a")] == ["first"]
+    cluster.put(shapes.pod("second", labels={"job": "a"}))
+    cluster.put(shapes.pod("other", labels={"job": "b"}))
+    until(lambda: one.get("other") is not None)
+    cluster.remove("Pod", "first")
+    until(lambda: one.get("first") is None)
+    assert sorted(found["metadata"]["name"] for found in one.labelled("job", "a")) == ["first", "second"]
+
+
 def test_lists_come_in_pages(lightkube_way, cluster):
     for i in range(feed.PAGE + 3):
-        cluster.put(shapes.pod(f"p{i}"))
+        cluster.put(shapes.pod(f"p{i}", labels={"set": "one"}))
     one = followed(lightkube_way)
-    assert len(one.every(lambda _: True)) == feed.PAGE + 3
+    assert len(one.labelled("set", "one")) == feed.PAGE + 3
 
 
 @pytest.mark.parametrize("kind", ["gone", "silent", "drop", "500"])

@@ -111,7 +111,7 @@ class Cluster:
         self._wakes(handle, target.namespace, label, value)
         if one.problem is not None:
             raise ports.ContactLost(one.problem)
-        return one.every(lambda pod: bool(value) and labels(pod).get(label) == value, gone=True)
+        return one.labelled(label, value) if value else []
 
     def fetch(self, target: targets.Target) -> Object | None:
         """The object, asked for now; None when the cluster says that there is none. Raises ContactLost."""

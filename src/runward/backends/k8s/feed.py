@@ -50,6 +50,8 @@ class Feed:
     """How often everything was listed."""
     _objects: dict[str, Object] = field(default_factory=dict)
     _gone: dict[str, Object] = field(default_factory=dict)
+    _named: dict[str, dict[str, dict[str, None]]] = field(default_factory=dict)
+    """Label that was asked for -> its value -> names of objects that have it, or had it."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _synced: threading.Event = field(default_factory=threading.Event)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -79,11 +81,24 @@ class Feed:
         with self._lock:
             return self._gone.get(name)
 
-    def every(self, where: Callable[[Object], bool], *, gone: bool = False) -> list[Object]:
-        """Objects that match, with `gone` those that went as they were seen last."""
+    def labelled(self, label: str, value: str) -> list[Object]:
+        """Objects with that label, then those that went, as they were seen last."""
         with self._lock:
-            found = [one for one in self._objects.values() if where(one)]
-            return found + [one for one in self._gone.values() if where(one)] if gone else found
+            by_value = self._named.get(label)
+            if by_value is None:
+                by_value = self._named[label] = {}
+                for one in (*self._gone.values(), *self._objects.values()):
+                    self._note(one)
+            names = by_value.get(value, ())
+            found = [known[name] for known in (self._objects, self._gone) for name in names if name in known]
+        return [one for one in found if _labels(one).get(label) == value]
+
+    def _note(self, obj: Object) -> None:
+        """Remember under which labels that were asked for it may be found; a name is kept until the next list."""
+        held = _labels(obj)
+        for label, by_value in self._named.items():
+            if label in held:
+                by_value.setdefault(str(held[label]), {})[str(obj["metadata"]["name"])] = None
 
     # -- the thread ------------------------------------------------------------------------------------------
 
@@ -134,6 +149,7 @@ class Feed:
     def _replace(self, found: dict[str, Object]) -> None:
         with self._lock:
             before, self._objects = self._objects, found
+            self._named.clear()
             went = [obj for name, obj in before.items() if name not in found]
             for obj in went:
                 self._bury(obj)
@@ -175,6 +191,7 @@ class Feed:
                 self._bury(kept)
             else:
                 self._objects[name] = kept
+                self._note(kept)
         self.kind.changed(kept)
         return version
 
@@ -182,6 +199,11 @@ class Feed:
         self._gone[str(obj["metadata"]["name"])] = obj
         while len(self._gone) > _GRAVES:
             self._gone.pop(next(iter(self._gone)))
+
+
+def _labels(obj: Object) -> Mapping[str, Any]:
+    found = obj["metadata"].get("labels")
+    return found if isinstance(found, Mapping) else {}
 
 
 def _version(obj: Object | None) -> object:
