@@ -12,6 +12,7 @@ import pytest
 
 from fixtures import damages
 
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("written_anew")]  # torch writes them once
 ROOT = pathlib.Path(__file__).parents[2]
 MAKER = ROOT / "tests" / "fixtures" / "make_checkpoints.py"
 EXPECTED = {
@@ -57,7 +58,6 @@ def _torch_python():
     pytest.skip("no interpreter with torch: set RUNWARD_TORCH_PYTHON")
 
 
-@pytest.mark.torch
 @pytest.mark.parametrize("name", EXPECTED)
 def test_what_torch_writes_now_reads_as_the_committed_one(name, made, tmp_path, monkeypatch):
     monkeypatch.setattr(damages, "PACKED", made)

@@ -58,7 +58,8 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         server = subprocess.Popen([_SERVER], stdin=ours.fileno(), stdout=ours.fileno())
-        argv = ["sshfs", f":{far}", str(near), "-o", "passive", "-f"]
+        # without a cache of directories: or a hang is first seen when that is old
+        argv = ["sshfs", f":{far}", str(near), "-o", "passive,dir_cache=no", "-f"]
         client = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno())
     wait_until(lambda: os.path.ismount(near) or client.poll() is not None, "the file system is mounted")
     assert client.poll() is None

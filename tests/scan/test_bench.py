@@ -9,6 +9,8 @@ from runward.core import errors
 from runward.scan import samplelogs
 from runward.wiring import bench_scan
 
+pytestmark = pytest.mark.xdist_group("scan_bench")  # its logs are made and measured once
+
 RATIOS = {
     "ripgrep_nccl",
     "ripgrep_onepct",

@@ -16,7 +16,7 @@ from runward.backends.docker import backend
 from runward.core import errors, job
 from runward.wiring import container_reports, docker
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300), pytest.mark.xdist_group("far_engine")]
 
 
 class Far:

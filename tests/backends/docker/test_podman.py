@@ -14,7 +14,7 @@ from runward.backends.docker import endpoints
 from runward.core import job
 from runward.wiring import box_page, container_reports
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("podman")]
 until = engines.until
 _CONF = """
 [engine]

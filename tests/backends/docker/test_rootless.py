@@ -12,7 +12,7 @@ from backends.docker import engine as engines
 from runward.backends.docker import endpoints
 from runward.wiring import container_reports, docker
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300), pytest.mark.xdist_group("rootless")]
 _UID = 23517
 # A user of these tests alone: the system's own lists of users are covered, not changed.
 _ENTER = """
