@@ -179,17 +179,6 @@ def test_a_removed_container_has_the_exit_that_was_heard_and_none_that_was_not(d
     assert never.word == "removed"
 
 
-def test_fifty_containers_cost_two_questions_a_poll(docker, engine) -> None:
-    made = [engine.run(command=("sleep", "1000"), wait=False) for _ in range(5)]
-    wanted = made * 10
-    docker.poll(wanted)
-    asked = []
-    raw = docker.engine.raw
-    docker.engine.raw = lambda request: asked.append(request.path) or raw(request)
-    # The edge of the last poll is looked at again: what happened then is inspected once more.
-    until(lambda: asked.clear() or (docker.poll(wanted) and asked == ["/containers/json", "/events"]))
-
-
 def test_an_engine_that_is_gone_makes_runs_unseen_and_nothing_else() -> None:
     gone = engines.RealEngine()
     try:
