@@ -19,6 +19,15 @@ from runward.core import containers
 
 _ENV = {**os.environ, "PATH": f"/usr/sbin:/usr/bin:/sbin:/bin:{os.environ['PATH']}"}
 IMAGE = "runward-test:busybox"
+PODMAN_CONF = """
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "runc"
+[containers]
+default_sysctls = []
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+"""
 
 
 def why_not() -> str | None:
@@ -162,8 +171,8 @@ class RealEngine:
     def _end_what_is_left(self) -> None:
         """Containers and shims outlive an engine that was killed, or that had live-restore."""
         pids = set()
-        for container in os.listdir(self.folder / "data/containers") if self.process else ():
-            for procs in Path("/sys/fs/cgroup").glob(f"*/docker/{container}/cgroup.procs"):
+        for container in (self.folder / "data/containers").glob("*"):
+            for procs in Path("/sys/fs/cgroup").glob(f"*/docker/{container.name}/cgroup.procs"):
                 pids |= {int(pid) for pid in procs.read_text().split()}
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):

@@ -16,15 +16,6 @@ from runward.wiring import box_page, container_reports
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("podman")]
 until = engines.until
-_CONF = """
-[engine]
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-runtime = "runc"
-[containers]
-default_sysctls = []
-default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
-"""
 
 
 class Podman(engines.RealEngine):
@@ -32,7 +23,7 @@ class Podman(engines.RealEngine):
 
     def start(self, *more: str, live_restore: bool = False) -> None:
         del more, live_restore
-        (self.folder / "conf").write_text(_CONF)
+        (self.folder / "conf").write_text(engines.PODMAN_CONF)
         env = {**os.environ, "CONTAINERS_CONF": f"{self.folder}/conf", "XDG_RUNTIME_DIR": str(self.folder)}
         env["PATH"] = f"/usr/sbin:/usr/bin:/sbin:/bin:{env['PATH']}"
         argv = [
@@ -45,9 +36,6 @@ class Podman(engines.RealEngine):
                 argv, stdout=log, stderr=log, env=env, cwd=self.folder, start_new_session=True
             )
         until(self._answers, 60, lambda: (self.folder / "log").read_text()[-2000:])
-
-    def _end_what_is_left(self) -> None:
-        """`clean` has removed the containers; Podman keeps no other process."""
 
 
 @pytest.fixture(scope="module")
