@@ -60,7 +60,7 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python tools/fuzz.py --seconds $(SECONDS_EACH)
 
 bench: $(VENV)/.dev
-	$(BIN)/python tools/bench.py --seconds $(SECONDS_EACH)
+	$(BIN)/python tools/bench --seconds $(SECONDS_EACH)
 
 # MB, ENGINE: size of each log, and one engine instead of the fastest
 bench-scan: $(VENV)/.dev

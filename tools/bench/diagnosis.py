@@ -1,6 +1,6 @@
 """Measures `runward diagnose` on small logs and on a gigabyte over 64 files, beside ripgrep with the same patterns.
 
-A part of bench.py. Everything lies in the page cache; ripgrep only counts lines, with as many threads as it likes.
+Everything lies in the page cache; ripgrep only counts lines, with as many threads as it likes.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 GIGABYTE, FILES = 10**9, 64
 END = (
     "[rank1]: Traceback (most recent call last):\n"
@@ -37,8 +37,8 @@ def measure(repeats: int) -> dict:
         return found
 
 
-def rows(found: dict) -> list[tuple[str, float, float, str]]:
-    """As `bench.rows`."""
+def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+    """As `start_up.rows`."""
     table = []
     for name in _SMALL:
         table.append((f"diagnose {name}: wall, median", found[name]["wall_ms"], 300, "ms"))

@@ -1,11 +1,8 @@
 """Measures post-mortems, the recorder and the box page against a Docker engine of its own; wants root and dockerd.
 
-usage: bench_docker.py [--megabytes 500] [--containers 50] [--json FILE]
 Beside our post-mortem stands what a shell script does that reads the log three times into variables.
 """
 
-import argparse
-import json
 import os
 import pathlib
 import resource
@@ -16,10 +13,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
-
-from backends.docker import engine as engines  # noqa: E402
+from bench import place
 
 LINE = "step 1200/9000 loss 0.53 lr 1e-4 throughput 1200 tok/s epoch 3 of 10"
 THREE_READS = """
@@ -46,12 +40,12 @@ def median(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
 
 
-def large_log(engine: engines.RealEngine, megabytes: int, rounds: int) -> dict:
+def large_log(engine: object, megabytes: int, rounds: int) -> dict:
     script = (
         f"yes '{LINE}' | head -c {megabytes * 1_000_000}; echo; echo RuntimeError: CUDA out of memory; exit 1"
     )
     container = engine.run(command=("sh", "-c", script))
-    env = {**engine.env, "PYTHONPATH": str(ROOT / "src")}
+    env = {**engine.env, "PYTHONPATH": str(place.ROOT / "src")}
     ours = [
         cost([sys.executable, "-m", "runward", "diagnose", f"docker:{container}"], env) for _ in range(rounds)
     ]
@@ -59,7 +53,7 @@ def large_log(engine: engines.RealEngine, megabytes: int, rounds: int) -> dict:
     return {"megabytes": megabytes, "diagnose": median(ours), "three_reads": median(theirs)}
 
 
-def page(engine: engines.RealEngine, count: int, far_address: str) -> dict:
+def page(engine: object, count: int, far_address: str) -> dict:
     """One refresh of the box page, its engine here and as if it were far (asked by its API alone)."""
     for _ in range(count):
         engine.run(command=("sleep", "1000"), wait=False)
@@ -97,11 +91,11 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-def recorder(engine: engines.RealEngine, seconds: float) -> dict:
+def recorder(engine: object, seconds: float) -> dict:
     """CPU of one snapshot, as a share of a core at 30 s, and memory; with the containers that run now."""
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, "-m", "runward", "record", "--interval", "1s", "--quiet", "--dir", folder]
-        env = {**engine.env, "PYTHONPATH": str(ROOT / "src"), "RUNWARD_STATE_DIR": f"{folder}/state"}
+        env = {**engine.env, "PYTHONPATH": str(place.ROOT / "src"), "RUNWARD_STATE_DIR": f"{folder}/state"}
         child = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(4)
         before = (_cpu(child.pid), _lines(folder))
@@ -142,35 +136,21 @@ def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
     ]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="What post-mortems, the recorder and the box page cost.")
-    parser.add_argument("--megabytes", type=int, default=500)
-    parser.add_argument("--containers", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", default="bench_docker.json")
-    args = parser.parse_args()
+def measure(megabytes: int = 500, containers: int = 50, rounds: int = 5) -> dict:
+    """All of it. SystemExit where there is no engine to be had."""
+    from backends.docker import engine as engines
+
     if reason := engines.why_not():
-        print(f"cannot be measured here: {reason}", file=sys.stderr)
-        return 1
+        raise SystemExit(f"docker cannot be measured here: {reason}")
     engine = engines.RealEngine()
-    found: dict = {"schema_version": 1, "load_before": os.getloadavg()}
     try:
         far = f"tcp://127.0.0.1:{free_port()}"
         engine.start("--host", far, "--tls=false")
         engine.import_image()
-        found["large_log"] = large_log(engine, args.megabytes, args.rounds)
-        found["page"] = page(engine, args.containers, far)
-        found["recorder"] = recorder(engine, 15.0)
+        return {
+            "large_log": large_log(engine, megabytes, rounds),
+            "page": page(engine, containers, far),
+            "recorder": recorder(engine, 15.0),
+        }
     finally:
         engine.destroy()
-    found["load_after"] = os.getloadavg()
-    pathlib.Path(args.json).write_text(json.dumps(found, indent=1))
-    for what, figure, limit, unit in rows(found):
-        bound = "" if limit is None else f"limit {limit:g}" + ("" if figure <= limit else "   over")
-        print(f"{what:<52} {figure:>9.3f} {unit:<3} {bound}")
-    print(f"load average {found['load_before'][0]:.1f} before, {found['load_after'][0]:.1f} after")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Many Ray jobs at one dashboard under one watcher: processor, memory, and how often the dashboard is asked.
 
 The dashboard is a served emulation (real HTTP and WebSockets) in a process of its own; every job prints a step line
-now and then. usage: bench_ray.py [--jobs 500] [--seconds 30]
+now and then.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import tempfile
 import time
 import urllib.request
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = sys.executable
 
 
@@ -166,6 +166,16 @@ def _figures(pid: int, url: str, jobs: int, seconds: float) -> dict:
         "lists_per_s": counts.get("list", 0) / took,
         "questions_per_s": sum(counts.values()) / took,
     }
+
+
+def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+    """As `start_up.rows`."""
+    what = f"{found['jobs']} Ray jobs"
+    return [
+        (f"{what}, one watcher: CPU", found["cpu_percent"], 10, "%"),
+        (f"{what}, one watcher: memory", found["rss_mb"], 300, "MB"),
+        (f"{what}: lists asked for", found["lists_per_s"], 0.6, "/s"),
+    ]
 
 
 def main() -> int:

@@ -1,12 +1,9 @@
 """Pods of a served emulation of the Kubernetes API under one watcher: its CPU and memory, and death to decision.
 
-usage: bench_pods.py [--pods 2000] [--each 8] [--seconds 60] [--deaths 10] [--ray 0]
-The pods belong to Jobs of `--each`, every Job is a run; the first pod of each prints a step every 10 s.
-With `--ray N` the same watcher also follows N jobs of a served Ray dashboard, see bench_ray.py.
+The pods belong to Jobs of `each`, every Job is a run; the first pod of each prints a step every 10 s.
+With `ray` the same watcher also follows so many jobs of a served Ray dashboard.
 """
 
-import argparse
-import json
 import os
 import pathlib
 import statistics
@@ -16,8 +13,7 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tools")]
+from bench import place, ray_jobs
 
 
 def now() -> str:
@@ -26,8 +22,6 @@ def now() -> str:
 
 def pods(count: int = 2000, each: int = 8, seconds: float = 60.0, deaths: int = 10, ray: int = 0) -> dict:
     """CPU percent and MB of a watcher of `count` pods; milliseconds from a Job's end to the journalled decision."""
-    import bench_ray
-
     from kubeapi import Cluster, Served
     from runward.store import sqlite
     from runward.wiring import places
@@ -42,20 +36,20 @@ def pods(count: int = 2000, each: int = 8, seconds: float = 60.0, deaths: int = 
         store = sqlite.SqliteStore(places.state_dir())
         for i in range(count // each):
             _job(cluster, store, i, each)
-        dashboard = bench_ray.Served(ray) if ray else None
+        dashboard = ray_jobs.Served(ray) if ray else None
         if dashboard is not None:
-            bench_ray.attach(dashboard.url, ray)
+            ray_jobs.attach(dashboard.url, ray)
         threading.Thread(target=_print, args=(cluster, count // each), daemon=True).start()
         env = {key: value for key, value in os.environ.items() if key != "KUBECTL"}
         watcher = subprocess.Popen(
             [sys.executable, "-m", "runward", "watch", "--keep"],
-            env={**env, "PYTHONPATH": str(ROOT / "src")},
+            env={**env, "PYTHONPATH": str(place.ROOT / "src")},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         try:
             if dashboard is not None:
-                bench_ray.settled(dashboard.url, ray)
+                ray_jobs.settled(dashboard.url, ray)
             found = _measured(cluster, store, watcher.pid, (count // each, seconds, deaths))
         finally:
             if dashboard is not None:
@@ -106,15 +100,13 @@ def _print(cluster: object, runs: int) -> None:
 
 
 def _measured(cluster: object, store: object, pid: int, sizes: tuple[int, float, int]) -> dict:
-    import bench
-
     runs, seconds, deaths = sizes
     while sum(one == ("get", "", "pods/log") for one in list(cluster.calls)) < runs:
         time.sleep(0.5)
     time.sleep(5)
-    before, began, calls = bench._usage(pid), time.monotonic(), len(cluster.calls)
+    before, began, calls = place.usage(pid), time.monotonic(), len(cluster.calls)
     time.sleep(seconds)
-    after, took, asked = bench._usage(pid), time.monotonic() - began, len(cluster.calls) - calls
+    after, took, asked = place.usage(pid), time.monotonic() - began, len(cluster.calls) - calls
     delays = [_death(cluster, store, i) for i in range(deaths)]
     return {
         "cpu_percent": 100 * (after["cpu_s"] - before["cpu_s"]) / took,
@@ -148,18 +140,11 @@ def _death(cluster: object, store: object, i: int) -> float:
     raise SystemExit(f"no decision about run-{i}")
 
 
-def main() -> int:
-    """Print what was measured as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pods", type=int, default=2000)
-    parser.add_argument("--each", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--deaths", type=int, default=10)
-    parser.add_argument("--ray", type=int, default=0)
-    args = parser.parse_args()
-    print(json.dumps(pods(args.pods, args.each, args.seconds, args.deaths, args.ray)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+    """As `start_up.rows`."""
+    what, delays = f"{found['pods']} pods in {found['runs']} runs", found["death_to_decision_ms"]
+    return [
+        (f"{what}, one watcher: CPU", found["cpu_percent"], 10, "%"),
+        (f"{what}, one watcher: memory", found["rss_mb"], 300, "MB"),
+        (f"{what}: a pod's end to the decision", delays["median"], None, "ms"),
+    ]
