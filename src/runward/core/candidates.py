@@ -11,6 +11,8 @@ from runward.core import casebook, context, exits, failures, rules, signals, tra
 _C, _A = failures.Cause, failures.Action
 PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
 """Weights: a proof of its own kind, a specific fault, any exception, a time-out or lost peer, a launcher's echo."""
+_ASIDE = GENERIC - 1
+"""An exception that nobody caught says more than what a record says in passing; that says more than a lost peer."""
 _COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
 _WHOLE_CLOCK = 1e8
 """Stamps below this count from boot, not from 1970."""
@@ -35,6 +37,10 @@ class Candidate:
     ends: bool = False
     """The scheduler's own word that it ended the job: nothing after it counts."""
     fields: Mapping[str, str] | None = None
+    full: int = 0
+    """Weight of its rule, by which rules of one line are compared."""
+    aside: bool = False
+    """Only said in passing: no proof against a run that may be well."""
 
     @property
     def rank(self) -> int | None:
@@ -83,7 +89,8 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         if traceback and traceback.ignored:
             continue
         if candidate.rule in _DAMAGED:
-            candidate = _by_reader(candidate, (traceback and traceback.reading) or _announced(book, entry))
+            reading = (traceback and traceback.reading) or _said_to_read(entry.signal.text)
+            candidate = _by_reader(candidate, reading or _announced(book, entry))
         if traceback and traceback.quoted:
             candidate = replace(candidate, weight=min(candidate.weight, 28))
         found.append(replace(candidate, traceback=traceback))
@@ -113,16 +120,20 @@ def _tracebacks(book: casebook.Casebook) -> dict[tuple[str | None, int | None], 
 
 def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
     signal = entry.signal
+    aside = signal.aside and not rule.live and rule.weight < PROOF and rule.cause is not _C.HANG
+    weight = rule.weight if signal.role is signals.Role.ROOT else min(rule.weight, SYMPTOM)
     base = Candidate(
         rule.cause or _C.UNKNOWN,
         rule.action,
-        rule.weight if signal.role is signals.Role.ROOT else min(rule.weight, SYMPTOM),
+        min(weight, _ASIDE) if aside else weight,
         rule.name,
         rule.summary,
         entry,
         text=signal.text,
         live=rule.live,
         terminal=rule.terminal,
+        full=weight,
+        aside=aside,
         ends=rule.cause in ENDS and rule.weight >= PROOF,
         fields=signal.fields,
     )
@@ -148,6 +159,15 @@ def _announced(book: casebook.Casebook, entry: casebook.Entry) -> str:
     last = before[-1]
     gone_on = any(last.order < one.order < entry.order for one in book.advances)
     return "" if gone_on or _DONE.search(last.signal.text) else "checkpoint"
+
+
+_LOADED = re.compile(
+    r"(?i)\b(?:load|resum|restor|read)\w*.{0,40}\b(?:checkpoint|ckpt)|/(?:checkpoints?|ckpts?)/|\.(?:pth|ckpt|distcp)\b"
+)
+
+
+def _said_to_read(text: str) -> str:
+    return "checkpoint" if _LOADED.search(text[:600]) else ""
 
 
 def _by_reader(candidate: Candidate, reading: str) -> Candidate:
@@ -271,7 +291,7 @@ def _stands_over(candidate: Candidate, other: Candidate) -> bool:
     general = (candidate.rule == FALLBACK, other.rule == FALLBACK)
     if general[0] != general[1]:
         return general[1]
-    return candidate.weight > other.weight
+    return (candidate.weight, candidate.full) > (other.weight, other.full)
 
 
 # -- what does not count -----------------------------------------------------------------------------------
@@ -293,6 +313,7 @@ def of_last_attempt(found: list[Candidate], book: casebook.Casebook, attempt: in
 def boundaries(found: list[Candidate], book: casebook.Casebook) -> dict[str | None, list[int]]:
     """Orders at which a new attempt begins, by file: a start after the end of an earlier process."""
     ends: dict[str | None, list[int]] = {}
+    places = {(c.file, c.entry.signal.offset) for c in found if c.entry}
     for candidate in found:
         if candidate.terminal or candidate.traceback:
             ends.setdefault(candidate.file, []).append(candidate.order)
@@ -302,6 +323,8 @@ def boundaries(found: list[Candidate], book: casebook.Casebook) -> dict[str | No
         if rule is None or (
             rule.role is signals.Role.PHASE and (rule.phase, rule.edge) != ("startup", "begin")
         ):
+            continue
+        if (entry.signal.file, entry.signal.offset) in places:  # a failure that speaks of a start or a resume
             continue
         marks = bounds.setdefault(entry.signal.file, [])
         after = marks[-1] if marks else -1

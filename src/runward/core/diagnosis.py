@@ -125,7 +125,9 @@ def _floor(ctx: context.Context) -> int:
 def _admitted(
     found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
 ) -> list[candidates.Candidate]:
-    """Candidates that may speak although the run ended well or is over."""
+    """Candidates that may speak although the run may be well, ended well or is over."""
+    if ctx.running is True or (ctx.exit is None and ctx.running is None):
+        found = [c for c in found if not c.aside]
     if ctx.exit is not None and ctx.exit.code == 0 and not ctx.children:
         last = _last_words(found, book)
         return [c for c in found if c.live or c is last or (c.entry is None and c.weight >= candidates.PROOF)]

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from runward.core import structured
+
 _LIMIT = 300
 _MONTHS = {
     name: number
@@ -100,6 +102,7 @@ _NOISE = [
     ("k", r"kernel: ?"),
     ("s", r"slurmstepd: error: (?=\S*Error)"),
 ]
+_STAMP = re.compile(_ISO)
 _SKIP = re.compile(r"[ \t]*")
 _PARTS = [*_SPEAKERS, *_TIMES, *_NOISE]
 """First characters of each prefix, and its pattern; compiled when such a character first stands there."""
@@ -128,6 +131,9 @@ def split(line: str, year: int | None = None) -> Prefix:
     body = rest.lstrip(" \t")
     speaker = "".join(found.speaker)
     indent = len(rest) - len(body)
+    record = structured.read(body)
+    if record is not None:
+        body = found.record(record)
     return Prefix(body, found.rank, found.node, found.at, found.local, found.level, speaker, indent)
 
 
@@ -155,6 +161,16 @@ class _Found:
             self._keep(match.groupdict(), match[0] if index < _SPEAKING else "")
             return match.end()
         return None
+
+    def record(self, record: structured.Record) -> str:
+        """Take what a record of data says; gives its message."""
+        self.rank = record.rank if self.rank is None else self.rank
+        self.node = self.node or record.node
+        self.level = record.level or self.level
+        stamp = _STAMP.match(record.stamp) if self.at is None else None
+        if stamp is not None:
+            self.at = instant(stamp.groupdict(), self.year)
+        return record.text
 
     def _keep(self, groups: dict[str, str | None], speaker: str) -> None:
         if speaker:

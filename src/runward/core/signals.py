@@ -13,6 +13,10 @@ if TYPE_CHECKING:  # rules name the roles of this module
 
 TEXT_LIMIT = 2000
 """Characters of a line that are kept as evidence."""
+CALM = ("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING")
+ALARMS = ("ERROR", "CRITICAL", "FATAL", "EXCEPTION", "PANIC", "ALERT", "EMERGENCY", "SEVERE")
+_NEXT_WORDS = re.compile(r"(?:: | - |\| |\] |\) | with | by )")
+_LEAD, _PARTS = 300, 10
 
 
 class Role(StrEnum):
@@ -53,6 +57,8 @@ class Signal:
     local_rank: int | None = None
     """Device number on `node`, where only that is printed."""
     level: str = ""
+    aside: bool = False
+    """Said in passing: of a record of level WARNING or below, or behind other words of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,8 @@ class Place:
 def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source: Source) -> Signal | None:
     """What a rule's match says, or None when the rule wants to begin the message and does not."""
     front = prefixes.split(place.text, source.year)
-    if rule.body and not _begins(rule.pattern, front.body):
+    begins = not rule.body or _begins(rule.pattern, front.body)
+    if not begins and not _reported(rule.pattern, front):
         return None
     return Signal(
         rule=rule.name,
@@ -94,11 +101,20 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
         fields={name: text for name, text in groups.items() if text},
         local_rank=front.local_rank,
         level=front.level,
+        aside=not begins or front.level in CALM,
     )
 
 
 def _begins(pattern: str, body: str) -> bool:
     return re.compile(pattern.encode()).match(body.encode("utf-8", "replace")) is not None
+
+
+def _reported(pattern: str, front: prefixes.Prefix) -> bool:
+    """Whether a record of an error names it behind other words: `ERROR trainer: step 12 failed: KeyError: 'x'`."""
+    if front.level not in ALARMS:
+        return False
+    places = [found.end() for found in _NEXT_WORDS.finditer(front.body[:_LEAD])]
+    return any(_begins(pattern, front.body[place:]) for place in places[:_PARTS])
 
 
 def _rank(groups: Mapping[str, str], front: prefixes.Prefix, source: Source) -> int | None:

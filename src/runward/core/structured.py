@@ -1,0 +1,77 @@
+"""Log records that are written as data: one JSON object a line, or `key=value` pairs.
+
+Gives the message and who speaks, so that the rules read such a record as they read a plain line. Bounded: it looks
+at a line's first kilobytes, and only where a level stands in it.
+"""
+
+import re
+from dataclasses import dataclass
+
+_LIMIT = 8000
+_LEVEL = re.compile(r'"(?:level|levelname|severity|lvl|log_?level)": ?"(?P<level>[A-Za-z]{1,12})"')
+_MESSAGE = re.compile(
+    r'"(?:msg|message|event|error|err|text|exc_text|exc_info|exception)": ?"(?P<text>(?:[^"\\]|\\.){1,4000})'
+)
+_RANK = re.compile(r'"(?:global_)?rank": ?"?(?P<rank>\d{1,6})\b')
+_NODE = re.compile(r'"(?:node|host|hostname|node_name)": ?"(?P<node>[A-Za-z0-9][\w.-]{0,80})"')
+_STAMP = re.compile(r'"(?:ts|time|timestamp|asctime|@timestamp|datetime|date)": ?"(?P<at>[\dT:,.+Z -]{10,40})"')
+_PAIR = r'(?:[\w.@]{1,40}=(?:"(?:[^"\\]|\\.){0,400}"|[^\s"]{1,200}) +)'
+_PAIRS = re.compile(rf'(?P<front>{_PAIR}{{1,10}})(?:msg|message|event|error|err)=(?P<quote>"?)(?P<text>.*)')
+_KEYS = re.compile(r'(?P<key>level|lvl|severity|rank|global_rank|node|host|hostname|ts|time)="?(?P<value>[^\s"]{1,80})')
+_ESCAPES = {"n": " ", "t": " ", "r": " "}
+_ESCAPED = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The fields of one record; empty where it does not say."""
+
+    text: str
+    level: str
+    rank: int | None = None
+    node: str | None = None
+    stamp: str = ""
+
+
+def read(line: str) -> Record | None:
+    """The record that a line is, or None for any other line."""
+    head = line[:_LIMIT]
+    if head[:1] == "{":
+        return _object(head)
+    return _pairs(head) if "level=" in head[:400] or "lvl=" in head[:400] else None
+
+
+def _object(head: str) -> Record | None:
+    level, message = _LEVEL.search(head), _MESSAGE.search(head)
+    if level is None or message is None:
+        return None
+    rank, node, stamp = _RANK.search(head), _NODE.search(head), _STAMP.search(head)
+    return Record(
+        _plain(message["text"]),
+        level["level"].upper(),
+        int(rank["rank"]) if rank else None,
+        node["node"] if node else None,
+        stamp["at"] if stamp else "",
+    )
+
+
+def _pairs(head: str) -> Record | None:
+    found = _PAIRS.match(head)
+    if found is None:
+        return None
+    said = {pair["key"]: pair["value"] for pair in _KEYS.finditer(found["front"])}
+    text = found["text"]
+    if found["quote"]:
+        text = re.split(r'(?<!\\)"', text, maxsplit=1)[0]
+    rank = said.get("rank") or said.get("global_rank") or ""
+    return Record(
+        _plain(text),
+        (said.get("level") or said.get("lvl") or said.get("severity") or "").upper(),
+        int(rank) if rank.isascii() and rank.isdigit() and len(rank) < 7 else None,
+        said.get("node") or said.get("host") or said.get("hostname"),
+        said.get("ts") or said.get("time") or "",
+    )
+
+
+def _plain(text: str) -> str:
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), text).strip()
