@@ -60,6 +60,8 @@ _PLATFORM = (
     _C.NCCL_TIMEOUT,
     _C.DISTRIBUTED_TIMEOUT,
 )
+_MANY = 4
+"""Ranks from which one alone is told from all."""
 _EARLY_SEQ = 10
 """A time-out in one of the first collectives is one of start-up: somebody was still loading."""
 
@@ -86,12 +88,26 @@ def _special(
         return _A.HOLD
     if chosen.cause in (_C.NCCL_TIMEOUT, _C.HANG, _C.DISTRIBUTED_TIMEOUT) and _at_start(book):
         return _A.CHANGE
+    if chosen.rule in _OF_A_DEVICE and _one_of_many(chosen, book):
+        return _A.RESTART_ELSEWHERE
+    if chosen.rule == "python_file_missing" and _one_of_many(chosen, book):
+        return _A.HOLD
     alone = not book.ranks and not book.nodes
     if chosen.cause is _C.SEGFAULT and chosen.rule == "faulthandler_segfault" and alone and not book.progress:
         return _A.HOLD
     if chosen.cause is _C.HOST_OOM and ctx.state.startswith("EVICTED") and chosen.entry is None:
         return _A.RESTART_ELSEWHERE
     return None
+
+
+_OF_A_DEVICE = ("cuda_invalid_device", "cuda_no_device")
+"""A wrong setting where all ranks say so; where one of them does, its node lacks a GPU."""
+
+
+def _one_of_many(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
+    if chosen.rank is None or len(book.ranks) < _MANY:
+        return False
+    return {entry.signal.rank for entry in book.of_rule(chosen.rule)} == {chosen.rank}
 
 
 def _inner_restarts(book: casebook.Casebook) -> int:

@@ -1,19 +1,16 @@
 """Which lines may be the first cause: all of them, less what was survived, explained away or of an older attempt."""
 
-import bisect
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from runward.core import casebook, context, exits, failures, rules, signals, tracebacks, xids
+from runward.core import casebook, exits, failures, rules, signals, tracebacks, xids
 
 _C, _A = failures.Cause, failures.Action
 PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
 """Weights: a proof of its own kind, a specific fault, any exception, a time-out or lost peer, a launcher's echo."""
 _ASIDE = GENERIC - 1
 """An exception that nobody caught says more than what a record says in passing; that says more than a lost peer."""
-_COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
 _WHOLE_CLOCK = 1e8
 """Stamps below this count from boot, not from 1970."""
 
@@ -315,7 +312,7 @@ def boundaries(found: list[Candidate], book: casebook.Casebook) -> dict[str | No
     ends: dict[str | None, list[int]] = {}
     places = {(c.file, c.entry.signal.offset) for c in found if c.entry}
     for candidate in found:
-        if candidate.terminal or candidate.traceback:
+        if candidate.terminal or candidate.ends or candidate.traceback:
             ends.setdefault(candidate.file, []).append(candidate.order)
     bounds: dict[str | None, list[int]] = {}
     for entry in book.entries(signals.Role.PHASE, signals.Role.RESUME):
@@ -331,67 +328,6 @@ def boundaries(found: list[Candidate], book: casebook.Casebook) -> dict[str | No
         if any(after < end < entry.order for end in ends.get(entry.signal.file, ())):
             marks.append(entry.order)
     return bounds
-
-
-def alive(found: list[Candidate], book: casebook.Casebook, ctx: context.Context) -> list[Candidate]:
-    """Without candidates that the training went on after."""
-    terminals = sorted(c.order for c in found if c.terminal)
-    return [c for c in found if not (_recovered(c, book) if c.live else survived(c, book, ctx, terminals))]
-
-
-def _recovered(candidate: Candidate, book: casebook.Casebook) -> bool:
-    """Whether the loss was finite in every later report: it was no more than one step, or a text."""
-    if candidate.cause is not _C.NUMERICAL_INSTABILITY:
-        return False
-    later = [s.loss for s in book.samples if s.order > candidate.order and s.loss is not None]
-    return len(later) >= _AGAIN and all(map(math.isfinite, later))
-
-
-def survived(
-    candidate: Candidate, book: casebook.Casebook, ctx: context.Context, terminals: Sequence[int]
-) -> bool:
-    """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
-    if candidate.entry is None:
-        return False
-    if candidate.ends or candidate.terminal:
-        return _went_on(candidate, book, ctx)
-    if not book.advances or (book.advances[-1].order < candidate.order and len(book.progress) < 2):
-        return False
-    place = bisect.bisect_left(terminals, candidate.order)
-    end = terminals[place] if place < len(terminals) else math.inf
-    later = [
-        one for one in book.advances if one.order > candidate.order and _same_life(one, candidate, ctx, end)
-    ]
-    ended_well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
-    needed = 1 if ended_well else 2
-    if candidate.cause in _COLLECTIVE:
-        needed = 5 if not ended_well else 2
-    return len({one.step for one in later}) >= needed
-
-
-_AGAIN, _LONG_AFTER = 3, 10
-"""New steps after the word that it ended: of a run that lives or ended well, and of any other."""
-
-
-def _went_on(candidate: Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
-    """Whether what a line says has ended went on in the same log: it was begun anew, or the line was no more than text.
-
-    No rank makes many steps without another that is dead.
-    """
-    well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
-    later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
-    if candidate.ends and not well:
-        return False
-    return len(later) >= (_AGAIN if well else _LONG_AFTER)
-
-
-def _same_life(one: casebook.Advance, candidate: Candidate, ctx: context.Context, end: float) -> bool:
-    if one.file != candidate.file:
-        return candidate.at is not None and one.at is not None and one.at > candidate.at + 60
-    other = None not in (one.rank, candidate.rank) and one.rank != candidate.rank
-    if other and ctx.running is not True and one.order > end:
-        return False
-    return one.order < end
 
 
 # -- time over several files ---------------------------------------------------------------------------------

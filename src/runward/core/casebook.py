@@ -6,7 +6,7 @@ a hit costs nothing: of the text itself only the first and the last 64 KiB of ea
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from runward.core import failures, rules, signals, tracebacks
@@ -216,6 +216,11 @@ class Casebook:
         if loss is not None or grad is not None:
             self.samples.append(Sample(entry.order, step, loss, grad, entry))
 
+    @property
+    def streams(self) -> Collection[tuple[str | None, int | None]]:
+        """Files and ranks that told steps."""
+        return self._last_step.keys()
+
     # -- asking -------------------------------------------------------------------------------------------
 
     def entries(self, *roles: signals.Role) -> list[Entry]:
@@ -232,6 +237,10 @@ class Casebook:
         """Kept entries whose rule captured this field."""
         found = [e for bucket in self.buckets.values() for e in bucket if field_name in e.signal.fields]
         return sorted(found, key=lambda entry: entry.order)
+
+    def advances_after(self, order: int) -> int:
+        """How many new steps were told after an entry, of those that are kept."""
+        return sum(1 for one in self.advances if one.order > order)
 
     def count(self, rule: str) -> int:
         """How often a rule was seen, all ranks together."""

@@ -14,10 +14,12 @@ from runward.core import (
     context,
     exits,
     failures,
+    guilty,
     numerics,
     redact,
     rules,
     standing,
+    survival,
     testimony,
     unusual,
 )
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
 _C, _A = failures.Cause, failures.Action
 _PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT)
 """Of a training that made all its steps: the others went away, which is what they should do."""
-TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
-"""Causes that are symptoms: somebody did not come."""
+TIMEOUTS = guilty.TIMEOUTS
 _SHUTDOWN = candidates.GENERIC
 
 
@@ -85,13 +86,18 @@ def weighed(
 def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) -> Finding:
     everything = candidates.gather(book)
     current = candidates.of_last_attempt(everything, book, attempt)
-    found = candidates.alive(current, book, ctx)
+    found = survival.alive(current, book, ctx)
     kept = {id(c) for c in found}
     dropped = [c for c in everything if id(c) not in kept]
     unstable = numerics.find(book, ctx)
     found += [unstable] if unstable else []
     found += testimony.gather(ctx)
-    chosen = choice.best(_admitted(found, book, ctx), candidates.skews(book))
+    offsets = candidates.skews(book)
+    chosen = choice.best(_admitted(found, book, ctx), offsets)
+    if attempt is None and _only_echoes(chosen, ctx):
+        # a launcher that began again by itself, and whose last try left no words of its own
+        before = [c for c in dropped if c.traceback is not None and not c.traceback.quoted]
+        chosen = (before[-1] if before and not book.advances_after(before[-1].order) else None) or chosen
     if chosen is None or chosen.weight < _floor(ctx):
         chosen = standing.judge(book, ctx)
         return Finding(chosen, found, None, dropped)
@@ -115,6 +121,11 @@ def _suspects(
     return collectives.suspects(book, found, ctx)
 
 
+def _only_echoes(chosen: candidates.Candidate | None, ctx: context.Context) -> bool:
+    failed = ctx.exit is not None and ctx.exit.code != 0
+    return failed and (chosen is None or (chosen.cause is _C.UNKNOWN and chosen.weight < candidates.SYMPTOM))
+
+
 def _floor(ctx: context.Context) -> int:
     """How much a candidate must say: little where the run failed, more where it may be fine."""
     if ctx.running is True:
@@ -129,6 +140,8 @@ def _admitted(
     if ctx.running is True or (ctx.exit is None and ctx.running is None):
         found = [c for c in found if not c.aside]
     if ctx.exit is not None and ctx.exit.code == 0 and not ctx.children:
+        if _launcher_failed(found, book):
+            return found
         last = _last_words(found, book)
         return [c for c in found if c.live or c is last or (c.entry is None and c.weight >= candidates.PROOF)]
     marks = list(standing.end_marks(book))
@@ -155,6 +168,20 @@ def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> c
     return None
 
 
+def _launcher_failed(found: list[candidates.Candidate], book: casebook.Casebook) -> bool:
+    """Whether torchrun's own report of a failed rank is the end of the log: exit 0 is then a pipe's (`| tee`)."""
+    reports = [c for c in found if c.rule in ("elastic_child_failed", "elastic_failed")]
+    if not reports or list(standing.end_marks(book)):
+        return False
+    last = reports[-1]
+    edges, offset = book.edges.get(last.file), last.entry.signal.offset if last.entry else None
+    return edges is not None and edges.size - (offset or 0) < _REPORT
+
+
+_REPORT = 4096
+"""Bytes of such a report."""
+
+
 # -- the verdict ---------------------------------------------------------------------------------------------
 
 
@@ -177,24 +204,9 @@ def _verdict(
 
 
 def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
-    chosen = finding.chosen
-    if chosen.cause is _C.NONE:
-        return None
     if finding.suspects is not None:
         return finding.suspects.ranks[0] if len(finding.suspects.ranks) == 1 else None
-    if chosen.cause in TIMEOUTS:
-        return None
-    if chosen.rank is not None:
-        return chosen.rank
-    if chosen.entry and chosen.entry.signal.local_rank is not None and len(book.nodes) <= 1:
-        return chosen.entry.signal.local_rank
-    speaking = evidences.related(chosen.cause)
-    same = {c.rank for c in finding.found if c.cause in speaking and c.rank is not None}
-    if len(same) == 1:
-        return same.pop()
-    seen = evidences.launcher_rank(finding.found)
-    spawned = book.of_rule("spawn_exception", "launcher_bad_rank")
-    return spawned[0].signal.rank if seen is None and spawned else seen
+    return guilty.rank(finding.chosen, finding.found, book)
 
 
 def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:

@@ -118,10 +118,15 @@ def echoes(chosen: candidates.Candidate, found: list[candidates.Candidate]) -> l
     return once(of_candidate(c) for c in others[:5])
 
 
-def launcher_rank(found: list[candidates.Candidate]) -> int | None:
-    """The rank that a launcher saw fail first: a witness, used where the fault's own line names none."""
+def launcher_rank(found: list[candidates.Candidate], cause: failures.Cause = _C.UNKNOWN) -> int | None:
+    """The rank that a launcher saw fail first: a witness, used where the fault's own line names none.
+
+    Who was killed did not abort: that is a rank that waited for it.
+    """
     seen = [c for c in found if c.fields and ("exitcode" in c.fields or "signum" in c.fields)]
     named = [c for c in seen if c.rank is not None and c.weight > 6]
+    if cause in (_C.HOST_OOM, _C.KILLED):
+        named = [c for c in named if c.cause is not _C.ABORT]
     roots = [c for c in named if c.rule == "elastic_root_rank"]
     pick = roots or named
     return pick[0].rank if pick else None

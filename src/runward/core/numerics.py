@@ -25,6 +25,11 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
         if not bad(sample):
             break
         trailing += 1
+    frozen = _frozen(samples)
+    if frozen is not None:
+        return _made(
+            frozen.entry, 64, f"no finite gradient in {_FROZEN} reports in a row, and the loss stands still"
+        )
     ended = ctx.exit is not None and ctx.exit.code != 0
     if trailing >= 2 or (trailing and ended and len(samples) > 1):
         first = samples[-trailing]
@@ -38,6 +43,17 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
     if ended or book.of_rule(*_STOPS):
         return _spike(samples)
     return None
+
+
+_FROZEN = 8
+"""Reports in a row without a finite gradient, after which no loss scale brings it back."""
+
+
+def _frozen(samples: list[casebook.Sample]) -> casebook.Sample | None:
+    last = samples[-_FROZEN:]
+    grads = [s.grad_norm for s in last if s.grad_norm is not None and not math.isfinite(s.grad_norm)]
+    still = len({s.loss for s in last}) == 1
+    return last[0] if len(grads) == _FROZEN and still else None
 
 
 _STOPS = ("early_stop",)

@@ -44,12 +44,17 @@ _DAYS = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _SYSLOG_HOST = r"(?: (?P<node>[\w.-]+) (?=[\w.-]+(?:\[\d+\])?:))?"
 _LEVELS = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|EXCEPTION)"
 _DIGIT, _WORD = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+_NO_NODES = (
+    "step|epoch|iter|layer|loss|top|trial|block|stage|gpu|cuda|level|try|acc|eval|test|batch|phase|fold"
+)
 _SPEAKERS = [
     ("[", r"\[(?:rank|default|Rank|RANK)[ :=]*(?P<rank>\d{1,6})\]:?"),
     ("[", r"\[(?:rank|Rank|RANK)[ :=]*(?P<rank>\d{1,6})(?:/\d+|[ ,|][^\]]{0,60})\]:?"),
     ("rR", r"(?:rank|Rank|RANK)[ =:_]?(?P<rank>\d{1,6})(?: *[:|\]]| -(?= ))"),
     ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
     (_DIGIT, r"(?P<rank>\d{1,6}): (?!\d)"),
+    ("[", r"\[\d+,mpirank:(?P<rank>\d{1,6}),(?P<node>[\w.-]+)\](?:<std(?:err|out)>)?:"),
+    ("[", r"\[(?P<node>[A-Za-z][\w.-]{0,60})/(?P<local>\d{1,3})\](?= )"),
     ("[", r"\[\d+,(?P<rank>\d{1,6})\](?:<std(?:err|out)>)?:"),
     ("t", r"task(?P<rank>\d{1,6})(?:: | (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?)"),
     (
@@ -62,10 +67,17 @@ _SPEAKERS = [
     (_WORD, r"(?P<node>[A-Za-z][\w.-]*)\[(?P<rank>\d{1,6})\]:"),
     (_WORD + _DIGIT, r"(?P<node>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<local>\d{1,3})\]"),
     ("wtWp", r"(?:[Ww]orker|trainer|proc|process)[-_ ]?(?P<rank>\d{1,6})(?:: | +\| )"),
-    ("[", r"\[(?:[Ww]orker|GPU|gpu|[Pp]roc(?:ess)?)[ :=#-]?(?P<rank>\d{1,5})\]:?"),
+    (
+        "[",
+        r"\[(?:[Ww]orker|GPU|gpu|[Pp]roc(?:ess)?|[wr](?=\d))[ :=#-]?(?P<rank>\d{1,5})(?:-[a-z]{1,12})?\]:?(?!\d)",
+    ),
     ("[", r"\[(?P<rank>\d{1,5})\]: (?=\S)"),
     ("[", r"\[[^\]]{1,80}?\b[Rr]ank[ =:]{0,2}(?P<rank>\d{1,6})\]:?"),
     ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5}): "),
+    (
+        "abcdefghijklmnopqrstuvwxyz",
+        rf"(?!(?:{_NO_NODES})[-_]?\d)(?P<node>[a-z][a-z0-9]{{0,12}}(?:-[a-z0-9]{{1,16}}){{0,4}}(?<=\d)): ",
+    ),
 ]
 _TIMES = [
     ("[" + _DIGIT, rf"\[?{_ISO}\]?(?: UTC)?"),
@@ -101,6 +113,7 @@ _NOISE = [
     (_WORD, r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)|\|)"),
     ("k", r"kernel: ?"),
     ("s", r"slurmstepd: error: (?=\S*Error)"),
+    ("s", r"std(?:err|out) [FP] "),
 ]
 _STAMP = re.compile(_ISO)
 _SKIP = re.compile(r"[ \t]*")

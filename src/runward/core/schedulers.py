@@ -113,6 +113,10 @@ WORDS: Mapping[str, Word] = {
 }
 
 
+_SHORTEST = 6
+"""Of a cut word."""
+
+
 def read(state: str) -> Word | None:
     """The meaning of a state, or None for words that are not known.
 
@@ -122,4 +126,12 @@ def read(state: str) -> Word | None:
     word = state.strip().upper()
     if "->" in word:
         word = word.rpartition("->")[2].strip()
-    return WORDS.get(word) or WORDS.get(word.split(" ", 1)[0].rstrip("+")) if word else None
+    found = WORDS.get(word) or WORDS.get(word.split(" ", 1)[0].rstrip("+")) if word else None
+    return found or _cut(word)
+
+
+def _cut(word: str) -> Word | None:
+    """A word that sacct cut to its column: `OUT_OF_ME+`."""
+    if len(word) < _SHORTEST or not word.endswith("+"):
+        return None
+    return next((meant for name, meant in WORDS.items() if name.startswith(word[:-1])), None)

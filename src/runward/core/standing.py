@@ -21,6 +21,9 @@ def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate
         return _alive(book, ctx)
     if ctx.exit is not None and ctx.exit.code == 0:
         return _finished(book, ctx)
+    gone = ctx.extra.get("process", "").lower() in ("gone", "dead", "vanished", "exited")
+    if gone and not _end_mark(book):
+        return _made(_C.UNKNOWN, _A.RESTART, "its process is gone, and nothing says how it ended")
     if ctx.exit is None and not ctx.state.startswith("FAILED") and ctx.state != "ERROR":
         return _made(_C.NONE, _A.NONE, "nothing in the log speaks of a failure")
     if ctx.exit is not None and not ctx.exit.seen:

@@ -14,10 +14,14 @@ _MESSAGE = re.compile(
 )
 _RANK = re.compile(r'"(?:global_)?rank": ?"?(?P<rank>\d{1,6})\b')
 _NODE = re.compile(r'"(?:node|host|hostname|node_name)": ?"(?P<node>[A-Za-z0-9][\w.-]{0,80})"')
-_STAMP = re.compile(r'"(?:ts|time|timestamp|asctime|@timestamp|datetime|date)": ?"(?P<at>[\dT:,.+Z -]{10,40})"')
+_STAMP = re.compile(
+    r'"(?:ts|time|timestamp|asctime|@timestamp|datetime|date)": ?"(?P<at>[\dT:,.+Z -]{10,40})"'
+)
 _PAIR = r'(?:[\w.@]{1,40}=(?:"(?:[^"\\]|\\.){0,400}"|[^\s"]{1,200}) +)'
 _PAIRS = re.compile(rf'(?P<front>{_PAIR}{{1,10}})(?:msg|message|event|error|err)=(?P<quote>"?)(?P<text>.*)')
-_KEYS = re.compile(r'(?P<key>level|lvl|severity|rank|global_rank|node|host|hostname|ts|time)="?(?P<value>[^\s"]{1,80})')
+_KEYS = re.compile(
+    r'(?P<key>level|lvl|severity|rank|global_rank|node|host|hostname|ts|time)="?(?P<value>[^\s"]{1,80})'
+)
 _ESCAPES = {"n": " ", "t": " ", "r": " "}
 _ESCAPED = re.compile(r"\\(.)")
 

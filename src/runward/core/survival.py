@@ -1,0 +1,89 @@
+"""Which failures a training went on after: they were retried, skipped, or no more than text."""
+
+import bisect
+import math
+from collections.abc import Sequence
+
+from runward.core import candidates, casebook, context, failures
+
+_C = failures.Cause
+_COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
+_OF_START = (_C.UNSCHEDULABLE, _C.IMAGE_ERROR, _C.CONTAINER_ERROR)
+_OF_START_RULES = ("k8s_mount_failed",)
+"""What keeps a run from its start: of one that runs and makes steps it is over, wherever its events are printed."""
+
+
+def alive(
+    found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
+) -> list[candidates.Candidate]:
+    """Without candidates that the training went on after."""
+    if ctx.running is True and book.advances:
+        found = [c for c in found if c.cause not in _OF_START and c.rule not in _OF_START_RULES]
+    terminals = sorted(c.order for c in found if c.terminal)
+    return [c for c in found if not (_recovered(c, book) if c.live else survived(c, book, ctx, terminals))]
+
+
+def _recovered(candidate: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether the loss was finite in every later report: it was no more than one step, or a text."""
+    if candidate.cause is not _C.NUMERICAL_INSTABILITY:
+        return False
+    later = [s.loss for s in book.samples if s.order > candidate.order and s.loss is not None]
+    return len(later) >= _AGAIN and all(map(math.isfinite, later))
+
+
+def survived(
+    candidate: candidates.Candidate, book: casebook.Casebook, ctx: context.Context, terminals: Sequence[int]
+) -> bool:
+    """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
+    if candidate.entry is None:
+        return False
+    if candidate.ends or candidate.terminal:
+        return _went_on(candidate, book, ctx)
+    if not book.advances or (book.advances[-1].order < candidate.order and len(book.progress) < 2):
+        return False
+    place = bisect.bisect_left(terminals, candidate.order)
+    end = terminals[place] if place < len(terminals) else math.inf
+    later = [
+        one for one in book.advances if one.order > candidate.order and _same_life(one, candidate, ctx, end)
+    ]
+    ended_well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
+    if not ended_well and (candidate.file, candidate.rank) in book.streams:
+        later = [one for one in later if one.rank == candidate.rank]  # it tells its own steps
+    return len({one.step for one in later}) >= _needed(candidate, ended_well)
+
+
+def _needed(candidate: candidates.Candidate, ended_well: bool) -> int:
+    """How many new steps show that it was survived: what is still in other ranks' buffers comes after it."""
+    if candidate.cause in _COLLECTIVE:
+        return 2 if ended_well else 5
+    if ended_well:
+        return 1
+    uncaught = candidate.traceback is not None and not candidate.traceback.quoted and not candidate.aside
+    return _LONG_AFTER if uncaught else 2
+
+
+_AGAIN, _LONG_AFTER = 3, 10
+"""New steps after the word that it ended: of a run that lives or ended well, and of any other."""
+
+
+def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
+    """Whether what a line says has ended went on in the same log: it was begun anew, or the line was no more than text.
+
+    No rank makes many steps without another that is dead.
+    """
+    well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
+    later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
+    if candidate.ends and not well:
+        return False
+    return len(later) >= (_AGAIN if well else _LONG_AFTER)
+
+
+def _same_life(
+    one: casebook.Advance, candidate: candidates.Candidate, ctx: context.Context, end: float
+) -> bool:
+    if one.file != candidate.file:
+        return candidate.at is not None and one.at is not None and one.at > candidate.at + 60
+    other = None not in (one.rank, candidate.rank) and one.rank != candidate.rank
+    if other and ctx.running is not True and one.order > end:
+        return False
+    return one.order < end
