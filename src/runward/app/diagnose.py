@@ -22,6 +22,7 @@ _LONGEST = 16 << 10
 _NAMED = 64
 _AROUND = 8
 """Progress lines kept on both sides of anything else in bulk data."""
+SECTION = "file_section"
 IGNORED_RULE = "python_exception_ignored"
 
 
@@ -75,6 +76,8 @@ class Reader:
         self._window = chosen.window.fresh() if chosen.window else Window()
         self._carry = b""
         self._carry_at = 0
+        self._leads = False
+        """Whether a part of a master was met: workers are counted behind it."""
         self._usual: frozenset[int] = frozenset()
         """What the last piece of bulk data held, where that was nothing but calm lines."""
         self._held: Sequence[log_data.Hit] = ()
@@ -156,11 +159,22 @@ class Reader:
 
     def _signal(self, hit: log_data.Hit) -> None:
         rule = self._rules[hit.pattern]
+        if rule.name == SECTION:
+            self._section(hit.groups.get("section", ""))
         text = hit.line.decode("utf-8", "replace")
         place = signals.Place(text, self._number(hit.line_offset), hit.line_offset)
         found = signals.extract(rule, place, hit.groups, self._source)
         if found is not None and self._window.holds(found.at):
             self._book.add(found)
+
+    def _section(self, name: str) -> None:
+        """A part of the log is another file (as `tail` and `head` join them): its name tells the rank."""
+        rank = rank_of(name, several=True)
+        self._leads = self._leads or "master" in name.lower()
+        if rank is not None and self._leads and "worker" in name.lower():
+            rank += 1
+        self._source = replace(self._source, rank=rank)
+        self._grouper.speak(self._source)
 
     def _follow(self, chunk: log_data.Chunk, cursor: int, end: int, *, last: bool) -> None:
         """Show the lines from `cursor` to `end` to the open tracebacks; keep an unfinished last one."""
@@ -319,10 +333,13 @@ def concluded(
 
 
 _RANKED = (
-    r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)",
+    r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu|master)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)",
     r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",
     r"(?i)/(?P<rank>\d{1,5})/(?:std(?:out|err)|output)\.log$",
+    r"(?i)(?:^|/)[\w-]*?(?:rank|worker|task|trainer|master)[-_]?(?P<rank>\d{1,5})/[^/]{1,80}$",
 )
+_BY_FOLDER = 2
+"""From here on the patterns see the folders too."""
 
 
 def rank_of(path: str, *, several: bool) -> int | None:
@@ -333,8 +350,8 @@ def rank_of(path: str, *, several: bool) -> int | None:
     """
     if not several:
         return None
-    for pattern in _RANKED:
-        found = re.search(pattern, path.rpartition("/")[2] if pattern is not _RANKED[2] else path)
+    for place, pattern in enumerate(_RANKED):
+        found = re.search(pattern, path if place >= _BY_FOLDER else path.rpartition("/")[2])
         if found:
             return int(found["rank"])
     return None

@@ -105,7 +105,7 @@ _OF_A_DEVICE = ("cuda_invalid_device", "cuda_no_device")
 
 
 def _one_of_many(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
-    if chosen.rank is None or len(book.ranks) < _MANY:
+    if chosen.rank is None or max(book.ranks, default=0) + 1 < _MANY:
         return False
     return {entry.signal.rank for entry in book.of_rule(chosen.rule)} == {chosen.rank}
 

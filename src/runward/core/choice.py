@@ -56,6 +56,9 @@ def _earlier_elsewhere(
 ) -> candidates.Candidate | None:
     """Another rank's fault that came before the strongest one: a cascade begins where it begins."""
     first = None
+    own = [c for c in pool if c.rank == top.rank and c.cause is top.cause and c.weight >= candidates.SPECIFIC]
+    for earliest in own:
+        top = earliest if candidates.earlier(earliest, top, offsets) else top
     for candidate in pool:
         if candidate.weight < candidates.GENERIC or candidate.rank is None or top.rank is None:
             continue

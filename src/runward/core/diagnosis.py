@@ -18,6 +18,7 @@ from runward.core import (
     numerics,
     redact,
     rules,
+    signals,
     standing,
     survival,
     testimony,
@@ -142,7 +143,7 @@ def _admitted(
     if ctx.exit is not None and ctx.exit.code == 0 and not ctx.children:
         if _launcher_failed(found, book):
             return found
-        last = _last_words(found, book)
+        last = _last_words(found, book) or _gave_up(found, book)
         return [c for c in found if c.live or c is last or (c.entry is None and c.weight >= candidates.PROOF)]
     marks = list(standing.end_marks(book))
     if marks and ctx.running is not True:
@@ -178,6 +179,19 @@ def _launcher_failed(found: list[candidates.Candidate], book: casebook.Casebook)
     return edges is not None and edges.size - (offset or 0) < _REPORT
 
 
+def _gave_up(found: list[candidates.Candidate], book: casebook.Casebook) -> candidates.Candidate | None:
+    """An error as the very last line of a program that made no step: some end with 0 all the same."""
+    if not found or book.progress or list(standing.end_marks(book)):
+        return None
+    last = found[-1]
+    edges, signal = book.edges.get(last.file), last.entry.signal if last.entry else None
+    if edges is None or signal is None or signal.level not in signals.ALARMS:
+        return None
+    at_end = edges.size - (signal.offset or 0) < len(signal.text) + _LAST_LINE
+    return last if at_end and last.weight >= candidates.SPECIFIC else None
+
+
+_LAST_LINE = 8
 _REPORT = 4096
 """Bytes of such a report."""
 

@@ -7,6 +7,8 @@ TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
 """Causes that are symptoms: somebody did not come."""
 _SILENT_ENDS = (_C.HOST_OOM, _C.KILLED, _C.GPU_HARDWARE, _C.NODE_FAILURE)
 """Ends of a rank that says nothing itself: the others wait for it."""
+_LOCAL = ("elastic_failed",)
+"""Lines that say a local rank, where a table behind them may know the global one."""
 _ROWS, _TABLE = 6, 4096
 """Signals and bytes between the rank of an entry of the table and its traceback."""
 
@@ -17,6 +19,8 @@ def rank(
     """The rank of the chosen cause, or None where nothing tells one from the others."""
     if chosen.cause is _C.NONE or chosen.cause in TIMEOUTS:
         return None
+    if chosen.rule in _LOCAL:
+        return _launchers(chosen, found, book)
     if chosen.rank is not None:
         return chosen.rank
     if chosen.entry and chosen.entry.signal.local_rank is not None and len(book.nodes) <= 1:

@@ -49,17 +49,19 @@ def survived(
     ended_well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
     if not ended_well and (candidate.file, candidate.rank) in book.streams:
         later = [one for one in later if one.rank == candidate.rank]  # it tells its own steps
-    return len({one.step for one in later}) >= _needed(candidate, ended_well)
+    return len({one.step for one in later}) >= _needed(candidate, ctx, ended_well=ended_well)
 
 
-def _needed(candidate: candidates.Candidate, ended_well: bool) -> int:
+def _needed(candidate: candidates.Candidate, ctx: context.Context, *, ended_well: bool) -> int:
     """How many new steps show that it was survived: what is still in other ranks' buffers comes after it."""
     if candidate.cause in _COLLECTIVE:
         return 2 if ended_well else 5
     if ended_well:
         return 1
-    uncaught = candidate.traceback is not None and not candidate.traceback.quoted and not candidate.aside
-    return _LONG_AFTER if uncaught else 2
+    one = candidate.traceback
+    uncaught = one is not None and not one.quoted and not candidate.aside and candidate.rank is not None
+    by_signal = ctx.exit is not None and ctx.exit.signum is not None
+    return _LONG_AFTER if uncaught and not by_signal else 2
 
 
 _AGAIN, _LONG_AFTER = 3, 10

@@ -88,6 +88,10 @@ class Grouper:
         """The next traceback is clean-up noise (`Exception ignored in`)."""
         self._ignoring = True
 
+    def speak(self, source: signals.Source) -> None:
+        """What follows is said by another speaker of the same log."""
+        self._source = source
+
     def feed(self, place: signals.Place) -> Traceback | None:
         """Show one line; returns the traceback that it finishes."""
         text = place.text
