@@ -26,6 +26,8 @@ class Cluster:
 
     def __init__(self) -> None:
         self.rows: list[str] = []
+        self.siblings: list[str] = []
+        """What the other clusters of a federation have."""
         self.down: str | None = None
         self.now = 1000.0
         self.sbatch = ports.Completed(("sbatch",), 0, b"7\n", b"")
@@ -42,6 +44,8 @@ class Cluster:
         name = call.argv[0]
         if self.down is not None and name != "sbatch":
             return ports.Completed(call.argv, 1, b"", self.down.encode())
+        if name == "squeue" and "--federation" in call.argv:
+            return "\n".join([*self.siblings, *self.rows]) + "\n"
         if name == "squeue":
             return "\n".join(self.rows) + "\n"
         if name == "sacct":

@@ -215,6 +215,31 @@ def test_a_job_that_another_cluster_of_a_federation_took_is_never_taken_for_over
     assert "federation" in found.why
 
 
+def test_a_job_that_another_cluster_took_is_followed_there(here: Cluster) -> None:
+    handle, taken = "67108888@0", "67108888"
+    here.rows = [row(taken, "REVOKED", exit_code="256")]
+    here.siblings = [row(taken, "RUNNING", NodeList="m1")]
+    running = status(here.look(handle))
+    assert (running.state, running.word) == (job.JobState.RUNNING, "RUNNING")
+    here.siblings = [row(taken, "FAILED", NodeList="m1", exit_code="256")]
+    over = status(here.look(handle))
+    assert (over.state, over.exit) == (job.JobState.FAILED, job.ExitStatus(1))
+    assert over.node is None, "a node of another cluster cannot be left out here"
+
+
+def test_a_federated_job_that_aged_out_is_asked_of_the_accounting_of_all_clusters(here: Cluster) -> None:
+    here.rows = [row("67108888", "REVOKED"), row("7", "RUNNING")]
+    here.look("67108888@0")
+    here.rows = []
+    lines = b"67108888|COMPLETED|0:0|0:0|2026-11-28T03:55:49|2026-11-28T03:55:50|m1|root|5|x\n"
+    here.sacct = ports.Completed(("sacct",), 0, lines, b"")
+    assert status(here.look("67108888@0")).state is job.JobState.SUCCEEDED
+    here.look("7@0")
+    by_id = {call.argv[call.argv.index("-j") + 1]: call.argv for call in here.asked("sacct")}
+    assert "--federation" in by_id["67108888"]
+    assert "--federation" not in by_id["7"], "a low id may be a job of each cluster"
+
+
 def test_a_heterogeneous_job_that_aged_out_is_one_job_in_accounting(here: Cluster) -> None:
     lines = (
         b"7+0|COMPLETED|0:0|0:0|2026-11-28T03:55:49|2026-11-28T03:55:50|n1|root|UNLIMITED|het.sh\n"

@@ -36,6 +36,17 @@ def test_squeue_of_both_versions_gives_the_same_states_and_exits(version: Path) 
     assert {key for key in found if "+" in key} == {"9+0", "9+1"}
 
 
+def test_of_a_federated_job_the_line_of_the_cluster_that_took_it_counts() -> None:
+    text = (DATA / "22.05" / "federation.txt").read_text()
+    lines = text.splitlines()
+    for order in (lines, lines[::-1], lines[1::2] + lines[::2]):
+        found = records.parse_squeue("\n".join(order))
+        assert {key: (one.word, one.nodes) for key, one in found.items()} == {
+            "67108888": ("FAILED", "m1"),
+            "67108889": ("COMPLETED", "m1"),
+        }
+
+
 def test_scontrol_agrees_with_squeue_about_every_job(version: Path) -> None:
     queue = records.parse_squeue((version / "squeue.txt").read_text())
     shown = records.parse_scontrol((version / "scontrol.txt").read_text())

@@ -194,7 +194,7 @@ class Slurm:
 
     def _missing(self, handle: str, memory: _Memory, why: str) -> job.JobStatus | job.Unseen:
         known = memory.record
-        if known is not None and known.word == "REVOKED":
+        if known is not None and known.word == records.REVOKED:
             return job.Unseen("another cluster of the federation has it", time.time())
         own = aged.of(known, self.paths(known)) if known is not None else None
         if own is not None:

@@ -40,6 +40,8 @@ _UNSURE = (
     "Timeout",
 )
 _ACCOUNTED = frozenset({"CANCELLED", "COMPLETED"})
+_FEDERATED = 1 << 26
+"""Ids from here on name the cluster of a federation that gave them; lower ones may be those of several clusters."""
 MOST_IDS = 500
 """Above so many ids squeue is asked by user."""
 MOST_BYTES = 64 << 20
@@ -82,24 +84,45 @@ class Commands:
         ids = sorted({base(one) for one in jobs})
         by_user = whole or not ids or len(ids) > MOST_IDS
         which = ["-u", getpass.getuser()] if by_user else ["-j", ",".join(ids)]
+        found = self._listed(which)
+        revoked = [key for key, one in found.items() if one.word == records.REVOKED]
+        return {**found, **self._siblings(revoked)} if revoked else found
+
+    def _listed(self, which: Sequence[str]) -> dict[str, records.Record]:
         argv = [self._names.squeue, "-h", "-r", "-t", "all", *which, "--Format", records.squeue_format()]
         return records.parse_squeue(self._ask(argv))
+
+    def _siblings(self, revoked: Sequence[str]) -> dict[str, records.Record]:
+        """Jobs that another cluster of the federation took, as that one has them; the nodes are none of this one's."""
+        ids = ",".join(sorted({base(one) for one in revoked}))
+        try:
+            found = self._listed(["--federation", "--sibling", "-j", ids])
+        except ports.ContactLost:
+            return {}
+        return {key: replace(found[key], nodes="") for key in revoked if key in found}
 
     def accounts(self, jobs: Sequence[str]) -> dict[str, records.Record]:
         """What accounting says of `jobs`; empty where there is no accounting. Raises ContactLost."""
         if not self._accounting:
             return {}
-        ids = ",".join(sorted({base(one) for one in jobs}))
-        fields = ",".join(records.SACCT_FIELDS)
-        argv = [self._names.sacct, "-n", "-X", "-P", "-j", ids, "-S", "1970-01-01", "-o", fields]
+        ids = sorted({base(one) for one in jobs})
+        federated = [one for one in ids if one.isdigit() and int(one) >= _FEDERATED]
+        plain = [one for one in ids if one not in federated]
         try:
-            return records.parse_sacct(self._ask(argv))
+            here = self._accounted(plain) if plain else {}
+            elsewhere = self._accounted(federated, "--federation") if federated else {}
+            return {**here, **{key: replace(one, nodes="") for key, one in elsewhere.items()}}
         except ports.ContactLost as error:
             if any(words in str(error) for words in _NO_ACCOUNTING):
                 self._accounting = "Problem talking" in str(error)
                 if not self._accounting:
                     return {}
             raise
+
+    def _accounted(self, ids: Sequence[str], *options: str) -> dict[str, records.Record]:
+        fields = ",".join(records.SACCT_FIELDS)
+        which = ("-j", ",".join(ids), "-S", "1970-01-01", "-o", fields)
+        return records.parse_sacct(self._ask([self._names.sacct, "-n", "-X", "-P", *options, *which]))
 
     def with_accounts(self, found: Mapping[str, records.Record]) -> dict[str, records.Record]:
         """With what accounting says of jobs that are over: who cancelled them, and how their steps ended."""

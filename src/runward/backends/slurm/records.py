@@ -30,6 +30,8 @@ SACCT_FIELDS = (
 )
 OUT_OF_MEMORY = "0:125"
 """Slurm's word for "a memory cgroup killed something", in place of an exit."""
+REVOKED = "REVOKED"
+"""The word of a cluster whose federation runs the job elsewhere."""
 _LAST_SIGNUM = 64
 _NONE = frozenset({"", "(null)", "N/A", "None", "Unknown", "None assigned"})
 _KEY = re.compile(r"(?:^| )([A-Za-z][A-Za-z:/_]*)=")
@@ -75,7 +77,10 @@ def squeue_format() -> str:
 
 
 def parse_squeue(text: str) -> dict[str, Record]:
-    """Records by job, from `squeue -h -r -t all --Format`; lines that are cut short are passed over."""
+    """Records by job, from `squeue -h -r -t all --Format`; lines that are cut short are passed over.
+
+    Of a federated job each cluster has a line: the one that took it counts, not those that let it go.
+    """
     found: dict[str, Record] = {}
     for line in text.split("\n"):
         parts = line.split(SEPARATOR)
@@ -83,7 +88,8 @@ def parse_squeue(text: str) -> dict[str, Record]:
             continue
         row = dict(zip(SQUEUE_FIELDS, (_plain(part.strip()) for part in parts), strict=False))
         record = _of_squeue(row)
-        if record.job_id and record.word:
+        let_go = record.word == REVOKED and record.job_id in found
+        if record.job_id and record.word and not let_go:
             found[record.job_id] = record
     return found
 
