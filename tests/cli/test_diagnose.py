@@ -36,6 +36,22 @@ def test_check_says_by_exit_code_whether_something_is_wrong(tmp_path, capsys):
     assert "host_oom" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("folder", [[], ["reports"]], ids=["here", "in a folder"])
+def test_a_report_is_saved_in_three_forms_and_in_the_summary_of_a_ci_job(
+    tmp_path, monkeypatch, capsys, folder
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    (tmp_path / "train 1.log").write_text(LOG)
+    assert entry.run(["diagnose", str(tmp_path / "train 1.log"), "--save", *folder]) == 0
+    saved = sorted(Path(*folder).glob("diagnosis-*"))
+    assert [path.suffix for path in saved] == [".html", ".json", ".txt"]
+    assert json.loads(saved[1].read_text())["verdict"]["cause"] == "host_oom"
+    said = capsys.readouterr().err
+    assert all(path.name in said for path in saved)
+    assert "host_oom" in (tmp_path / "summary.md").read_text()
+
+
 def test_one_log_a_rank_takes_the_rank_from_the_name(tmp_path, capsys):
     (tmp_path / "rank0.log").write_text("step 10 | loss 2.0\n")
     (tmp_path / "rank1.log").write_text("step 10 | loss 2.0\nKeyError: 'x'\n")

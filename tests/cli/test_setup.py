@@ -72,7 +72,10 @@ def test_what_the_engine_would_refuse_is_refused_before_it_is_written(config, ar
 
 
 def test_a_dry_run_and_a_no_write_nothing(config) -> None:
-    assert '+    "live-restore": true' in call("--config", config, "--dry-run").stdout
+    shown = call("--config", config, "--dry-run")
+    assert '+    "live-restore": true' in shown.stdout
+    assert "from the next restart on" in shown.stderr
+    assert "nothing was written" in shown.stderr
     with pytest.raises(errors.UsageError, match="nothing was written"):
         call("--config", config, answer="n\n")
     assert not config.exists()

@@ -86,6 +86,15 @@ def test_the_verdict_of_what_was_seen(seen, facts, cause, certainty) -> None:
     assert (verdict.cause, verdict.certainty) == (cause, certainty)
 
 
+@pytest.mark.parametrize(
+    ("seen", "facts"),
+    [(row[1], row[2]) for row in TABLE if row[3] != "none" and "log" not in row[2]],
+    ids=[row[0] for row in TABLE if row[3] != "none" and "log" not in row[2]],
+)
+def test_every_bad_end_has_advice(seen, facts) -> None:
+    assert judge(seen, **facts).advice
+
+
 def test_a_running_container_is_running_and_its_exit_code_zero_means_nothing() -> None:
     verdict = judge({"status": "running", "exit_code": None, "finished_at": None}).verdict
     assert verdict.cause == "none"

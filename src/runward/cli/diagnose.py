@@ -31,7 +31,13 @@ import click
 @click.option("--html", metavar="FILE", help="Write one self-contained page.")
 @click.option("--explain", is_flag=True, help="Show what else was considered.")
 @click.option("--all-dead", is_flag=True, help="docker: alone: every container that died --since (1h).")
-@click.option("--save", metavar="DIR", help="Containers: also write text, HTML and JSON there.")
+@click.option(
+    "--save",
+    metavar="[DIR]",
+    is_flag=False,
+    flag_value=".",
+    help="Also write text, HTML and JSON there, or here.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "classic"]), default="text", help="Containers.")
 @click.option("--check", is_flag=True, help="Exit 1 when something is wrong.")
 def diagnose(**options: object) -> int:
@@ -91,8 +97,10 @@ def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> No
         from runward.ui import page_diagnosis
 
         _write(str(options["html"]), page_diagnosis.page(found, target))
+    body = found.to_json(target) | ({"box": answer.box} if answer.box else {})
+    if options["save"]:
+        _save(found, target, str(options["save"]), body)
     if options["as_json"]:
-        body = found.to_json(target) | ({"box": answer.box} if answer.box else {})
         if options["explain"]:
             body["considered"] = answer.weighed
         click.echo(json.dumps(body))
@@ -108,6 +116,20 @@ def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> No
     if options["explain"]:
         for text in text_diagnosis.considered(answer.weighed):
             click.echo(text)
+
+
+def _save(found: "failures.Diagnosis", target: str, folder: str, value: dict[str, object]) -> None:  # type: ignore[name-defined]  # noqa: F821
+    import time
+
+    from runward.ui import page_diagnosis, text_diagnosis
+    from runward.wiring import saved_reports
+
+    text = "".join(f"{line}\n" for line in text_diagnosis.lines(found, target))
+    page = page_diagnosis.page(found, target)
+    name = target.rstrip("/").rpartition("/")[2]
+    report = saved_reports.Report(name, str(found.verdict.cause), text, page, value)
+    for path in saved_reports.write(report, folder, time.time()):
+        print(f"runward: {path}", file=sys.stderr)
 
 
 def _write(path: str, text: str) -> None:

@@ -63,11 +63,14 @@ def docker_logging(
     if not as_json:
         click.echo(change.diff or f"{path} says all that already", nl=not change.diff)
         click.echo(f"validated by {change.checked_by}", err=True)
+    if not change.same:
+        _warn(change, restart=restart)
     if dry_run or change.same:
         if as_json:
             _say(as_json, {"changed": False, "same": change.same, "diff": change.diff}, "")
+        elif dry_run:
+            click.echo("nothing was written", err=True)
         return
-    _warn(change, restart=restart)
     if not yes and not click.confirm(f"Write {path}?", err=True):
         raise errors.UsageError(
             errors.Problem("nothing was written", next_step="Use --yes to write without a question.")

@@ -2,15 +2,13 @@
 
 import html
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runward.app import container_post_mortem as post_mortem
-from runward.core import errors
 from runward.ui import classic_container, text_container
-from runward.wiring import docker
+from runward.wiring import docker, saved_reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +61,16 @@ def _render(reports: Sequence[post_mortem.PostMortem], asked: Asked) -> str:
 
 
 def _save(report: post_mortem.PostMortem, folder: str) -> list[str]:
-    """The three files, and the summary of a CI job where there is one."""
+    """The paths that were written."""
     value = post_mortem.to_json(report)
     text = text_container.render(value)
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(report.asked_at))
-    stem = os.path.join(folder, f"diagnosis-{report.container.name}-{stamp}")
     title = html.escape(f"{report.container.name}: {report.diagnosis.verdict.cause}")
     page = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         "<style>body{font:14px/1.5 monospace;margin:2em;max-width:120ch}pre{white-space:pre-wrap}</style>"
         f"<h1>{title}</h1><pre>{html.escape(text)}</pre></html>\n"
     )
-    written = []
-    try:
-        os.makedirs(folder, exist_ok=True)
-        for ending, content in (
-            (".txt", text),
-            (".html", page),
-            (".json", json.dumps(value, indent=2) + "\n"),
-        ):
-            with open(stem + ending, "w", encoding="utf-8") as file:
-                file.write(content)
-            written.append(stem + ending)
-        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with open(summary, "a", encoding="utf-8") as file:
-                file.write(f"### {report.container.name}: {report.diagnosis.verdict.cause}\n\n")
-                file.write("".join(f"    {line}\n" for line in text.splitlines()))
-    except OSError as error:
-        raise errors.UsageError(errors.Problem(f"cannot save: {error.strerror}", where=stem)) from error
-    return written
+    saved = saved_reports.Report(
+        report.container.name, str(report.diagnosis.verdict.cause), text, page, value
+    )
+    return saved_reports.write(saved, folder, report.asked_at)

@@ -102,10 +102,17 @@ def test_a_small_volume_that_is_full(engine) -> None:
     assert any("No space left on device" in item["text"] for item in report["evidence"])
 
 
-def test_gpu_memory_by_the_words_of_the_log(engine) -> None:
-    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.1 GiB"
-    container = engine.run(command=("sh", "-c", f"echo '{text}' >&2; exit 1"))
-    assert verdict(container)[0] == "gpu_oom"
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a", "gpu_oom"),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "cuda_error"),
+    ],
+)
+def test_a_gpu_fault_by_the_words_of_the_log(engine, text, cause) -> None:
+    report = diagnose(engine.run(command=("sh", "-c", f"echo '{text}' >&2; exit 1")))
+    assert report["verdict"]["cause"] == cause
+    assert report["advice"]
 
 
 def test_a_restart_loop_is_a_loop(engine) -> None:
@@ -167,7 +174,10 @@ def test_saved_reports_and_the_summary_of_a_ci_job(engine, tmp_path, monkeypatch
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert "\033" not in answer.out
-    assert "rw-saved" in (tmp_path / "summary.md").read_text()
+    summary = (tmp_path / "summary.md").read_text()
+    assert "### rw-saved: " in summary
+    assert "exit code   1" in summary
+    assert "memory: " in summary, "the resources too"
 
 
 @pytest.mark.parametrize(
