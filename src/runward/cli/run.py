@@ -74,7 +74,10 @@ from runward.core import errors
     "--take-over", is_flag=True, help="Use the checkpoint directory although another run claims it."
 )
 @click.option(
-    "--on", "place", metavar="ssh:HOST/|pod:NS/POD/", help="Start it there; its watcher lives there too."
+    "--on",
+    "place",
+    metavar="ssh:HOST/|pod:NS/POD/",
+    help="Start it there. On a box over ssh its watcher lives there too, for a pod here.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, start nothing.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -91,6 +94,10 @@ def run(**options: object) -> int:
                 next_step="Write it after --: runward run -- python train.py",
             )
         )
+    if place is not None and str(place).startswith("pod:"):
+        from runward.wiring import pod_launched
+
+        return pod_launched.launch(str(place), tuple(command), options, os.environ)  # type: ignore[arg-type]
     if place is not None:
         from runward.wiring import far_launching
 

@@ -22,7 +22,7 @@ from runward.core import (
     resume,
 )
 from runward.store import folders
-from runward.wiring import k8s, nodes, places, processes
+from runward.wiring import k8s, nodes, places, pod_directory, pod_looks, processes
 from runward.wiring.place import Place
 
 KEPT = "k8s.json"
@@ -40,9 +40,18 @@ class _Run:
     def __init__(self, cluster: backend.Cluster, run: str, *, acts: bool) -> None:
         self._cluster, self._run, self._acts = cluster, run, acts
         self._let_go: set[str] = set()
+        self._latest = ""
+
+    def a_pod(self) -> ports.Runner:
+        """The way into a pod of the attempt that was looked at last. Raises ContactLost."""
+        pod = self._cluster.running(_job(self._latest)) if self._latest else None
+        if pod is None:
+            raise ports.ContactLost(f"{self._run}: no pod of it runs that could be looked into")
+        return pod_looks.named(pod)
 
     def poll(self, jobs: Sequence[str]) -> Mapping[str, job.JobStatus | job.Unseen]:
         """See `ports.Backend.poll`."""
+        self._latest = jobs[-1] if jobs else self._latest
         found = self._cluster.poll([_job(one) for one in jobs])
         return {one: _LET_GO if one in self._let_go else found[_job(one)] for one in jobs}
 
@@ -87,8 +96,11 @@ def _kept(name: str) -> Mapping[str, Any]:
 def place(asked: options.RunOptions, acts: bool = True) -> Place:
     """The place of a run that a cluster executes. Raises UsageError when there is no way to one."""
     cluster = k8s.cluster()
+    one = _Run(cluster, asked.name, acts=acts and not asked.observe_only)
+    elsewhere = asked.checkpoints is not None and not os.path.isdir(asked.checkpoints)
     return Place(
-        backend=_Run(cluster, asked.name, acts=acts and not asked.observe_only),
+        backend=one,
+        directory=(lambda: pod_directory.of(asked.checkpoints, one.a_pod)) if elsewhere else None,
         describe=lambda handle: observations.Launched(_job(handle).partition("@")[0], handle),
         wait_fds=lambda handle: cluster.wake_fds(_job(handle)),
         stirred=lambda handle: cluster.stirred(_job(handle)),

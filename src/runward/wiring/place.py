@@ -44,5 +44,7 @@ class Place:
     circumstance: attended.Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
     facts: Callable[[failures.Diagnosis], Mapping[str, Any]] = lambda _found: {}
     """What the policy asks beside the verdict, as far as this kind of place changes it."""
+    directory: Callable[[], attended.CheckpointDirectory | None] | None = None
+    """The checkpoint directory, where it is not looked at on this machine."""
     tick_s: float | None = None
     """How often it is looked at; None: as local processes are."""

@@ -38,6 +38,8 @@ with tempfile.NamedTemporaryFile(suffix=".pyz") as file:
     where = os.path.expanduser(sys.argv[1])
     json.dump(scanner.scan(where, depth=sys.argv[2]), sys.stdout)
 """
+LOOK_S = 120.0
+"""How long a look at a directory may take, but for one that reads everything."""
 OUT = 64 << 20
 """At most so many bytes of an answer are taken."""
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from runward import ports
 from runward.app import pulse
+from runward.backends.pod import files
 from runward.core import errors, job, observations, options
 from runward.wiring import k8s, pod_looks
 from runward.wiring.place import Place
 
 _GIVEN = "given:"
-_LOOK_S = 5.0
 _LET_GO = job.JobStatus(job.JobState.CANCELLED, "let go", job.ExitStatus.unseen())
 _TARGET = re.compile(r"(?:pod:)?((?:[^/]+/)?[^/]+)/local:(\d{1,10})")
 _PROBE = """
@@ -57,6 +57,20 @@ def _probe(runner: ports.Runner, pid: int) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def ended_with(pod: str, seen: bool) -> job.JobStatus | None:
+    """The end of a whole pod, where the cluster says it: nobody saw the exit of a process in it."""
+    try:
+        one = k8s.pods()
+        found = one.poll([pod])[pod]
+        if isinstance(found, job.JobStatus):
+            return replace(found, exit=job.ExitStatus.unseen()) if found.state.final else None
+        if not seen or one.pod(pod) is not None:
+            return None
+    except (ports.ContactLost, errors.UsageError):
+        return None
+    return job.JobStatus(job.JobState.CANCELLED, "Deleted", job.ExitStatus.unseen(), ended_at=time.time())
+
+
 @dataclass
 class _Process:
     """A backend for one process in a pod: looked at, never ended."""
@@ -82,7 +96,7 @@ class _Process:
         try:
             found = _probe(self.runner, self.pid)
         except ports.ContactLost as lost:
-            self.over = self._with_its_pod()
+            self.over = ended_with(self.pod, bool(self.last))
             return self.over or job.Unseen(str(lost), time.time())
         if found is None or found["start"] != handle.rpartition("@")[2] or found["state"] in "ZX":
             word, unseen = "exit not seen", job.ExitStatus.unseen()
@@ -90,19 +104,6 @@ class _Process:
             return self.over
         self.last = found
         return job.JobStatus(job.JobState.SUSPENDED if found["state"] in "Tt" else job.JobState.RUNNING)
-
-    def _with_its_pod(self) -> job.JobStatus | None:
-        """The end of the whole pod, where the cluster says it: nobody saw the process's own exit."""
-        try:
-            one = k8s.pods()
-            seen = one.poll([self.pod])[self.pod]
-            if isinstance(seen, job.JobStatus):
-                return replace(seen, exit=job.ExitStatus.unseen()) if seen.state.final else None
-            if not self.last or one.pod(self.pod) is not None:
-                return None
-        except (ports.ContactLost, errors.UsageError):
-            return None
-        return job.JobStatus(job.JobState.CANCELLED, "Deleted", job.ExitStatus.unseen(), ended_at=time.time())
 
     def submit(self, spec: job.JobSpec, token: str) -> str:
         """See `ports.Backend.submit`: refused."""
@@ -123,7 +124,7 @@ class _Process:
         """See `ports.Backend.logs`: the file that was named, else those that stdout and stderr go to."""
         del job_id
         paths = [self.log] if self.log else self.last.get("outs") or ()
-        return [_File(self, str(path)) for path in paths]
+        return [files.File(self.runner, str(path), lambda: self.over is not None) for path in paths]
 
     def cpu_s(self) -> float | None:
         """Processor seconds at the last look."""
@@ -131,35 +132,12 @@ class _Process:
         return float(found) if found is not None else None
 
 
-class _File:
-    """A file in the pod that grows; see `ports.LogStream`. Asked for every 5 s at most."""
-
-    rank: int | None = None
-
-    def __init__(self, of: _Process, path: str) -> None:
-        self.name = path
-        self._of, self._offset, self._next = of, 0, 0.0
-
-    def read_new(self, budget: int) -> Sequence[ports.Chunk]:
-        """See `ports.LogStream.read_new`."""
-        now = time.monotonic()
-        if now < self._next and self._of.over is None:
-            return []
-        try:
-            data = self._of.runner.read(self.name, self._offset, budget)
-        except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-            raise ports.ContactLost(f"log: {error}") from error
-        if len(data) < budget:
-            self._next = now + _LOOK_S
-        if not data:
-            return []
-        chunk = ports.Chunk(self._offset, data)
-        self._offset += len(data)
-        return [chunk]
-
-
 def place(asked: options.RunOptions, acts: bool = True) -> Place:
-    """The place of a process in a pod."""
+    """The place of a process in a pod: one that was found there, or one that is started there."""
+    if asked.target.endswith("/"):
+        from runward.wiring import pod_launched
+
+        return pod_launched.place(asked)
     del acts
     pod, pid = parse(asked.target)
     one = _Process(pod, pid, asked.log)

@@ -19,8 +19,10 @@ _ON = {
     "docker": "runward.wiring.docker_runs",
     "ray": "runward.wiring.ray_runs",
     "k8s": "runward.wiring.k8s_runs",
+    "pod": "runward.wiring.pod_launched",
 }
-"""Each has `check(asked, extra) -> problems` and `keep(run name, extra)`, beside the place of its runs."""
+"""Each has `check(asked, extra) -> problems` and `keep(run name, extra)`, beside the place of its runs;
+`look(asked)` where checkpoints are not on this machine."""
 
 
 def module_of(place: str) -> str:
@@ -45,9 +47,10 @@ def submit(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[
     store = sqlite.SqliteStore(places.state_dir())
     preparing.say_rebuilt(store)
     preparing.check_name(store, asked.name)
-    first = preparing.first_checkpoint(asked, preparing.look(asked))
+    listing = getattr(module, "look", preparing.look)(asked)
+    first = preparing.first_checkpoint(asked, listing)
     if given["dry_run"]:
-        return preparing.dry_run(asked, first, preparing.look(asked))
+        return preparing.dry_run(asked, first, listing)
     row = _create(store, asked, first, lambda name: module.keep(name, extra))
     pairs = _pairs(given["environment"])
     processes.keep_command(asked, {**environ, **pairs}, named=tuple(pairs))
@@ -67,6 +70,7 @@ def _options(
         argv=command,
         cwd=cwd,
         backend=given["place"],
+        target=given.get("target", ""),
         monitoring=monitoring.chosen(cwd, given["monitoring"]),
         checkpoints=preparing.absolute(cwd, given["checkpoints"]),
         resume_arg=given["resume_arg"],

@@ -193,7 +193,7 @@ def build(
         watch.heard,
         *parts.listeners,
         listeners.Page(asked, parts.clock),
-        listeners.Claim(asked, means.directory),
+        listeners.Claim(asked, means.directory if place.directory is None else None),
         run_gpus.Marks(asked),
     )
     started = events.WatcherStarted(
@@ -222,7 +222,7 @@ def _hands(asked: options.RunOptions, driver: driving.Driver, parts: Shared) -> 
         handle_of=lambda: driver.state.live.handle if driver.state.live is not None else None,
         describe=place.describe,
         dependency=dependencies.ask,
-        set_aside=_set_aside(asked),
+        set_aside=_set_aside(asked, here=place.directory is None),
     )
 
 
@@ -244,10 +244,12 @@ def _planner(asked: options.RunOptions) -> Callable[[effects.Launch], resume.Res
 
 
 def _set_aside(
-    asked: options.RunOptions,
+    asked: options.RunOptions, *, here: bool
 ) -> Callable[[effects.SetAside], Sequence[observations.Observation]]:
     def carry_out(effect: effects.SetAside) -> Sequence[observations.Observation]:
         directory = asked.checkpoints or ""
+        if not here:
+            return [observations.Note("quarantine", f"{directory} is not here: nothing is written in it")]
         try:
             outcomes = quarantine.perform(directory, effect.repairs, clock.SystemClock().wall())
         except errors.Unreachable as error:
@@ -277,7 +279,7 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
         options=asked,
         clock=parts.clock,
         follower=follower,
-        directory=_directory(asked),
+        directory=place.directory() if place.directory is not None else _directory(asked),
         looks=place.looks,
         suspended=place.suspended,
         witnesses=place.witnesses,

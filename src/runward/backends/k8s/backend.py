@@ -159,6 +159,14 @@ class Cluster:
         except ports.ContactLost as lost:
             return None, str(lost)
 
+    def running(self, job_id: str) -> str | None:
+        """`NAMESPACE/POD` of a pod of it that ran when it was last looked at: one that can be looked into."""
+        owner, pods = self._last.get(job_id, (None, []))
+        del owner
+        up = [pod for pod in pods if kubernetes.status(pod).state is job.JobState.RUNNING]
+        first = min(up, key=lambda pod: (_rank(pod), kubernetes.name(pod)), default=None)
+        return f"{targets.parse(job_id).namespace}/{kubernetes.name(first)}" if first is not None else None
+
     def logs(self, job_id: str) -> Sequence[ports.LogStream]:
         """See `ports.Backend.logs`: the pod's; of an owner, those of its first pods."""
         target = targets.parse(job_id)
