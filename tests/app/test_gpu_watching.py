@@ -6,6 +6,7 @@ from fakes.clock import FakeClock
 from runward.app import attending, gpu_watching
 from runward.core import (
     events,
+    flight,
     gpu_idle,
     gpu_ownership,
     gpus,
@@ -50,7 +51,7 @@ class Card:
         self.pids, self.unseen = frozenset(pids), ""
         self.moved_at, self.stepped, self.longest = self.clock.mono(), True, 0.5
         self.moved_bytes = 0
-        self.stacks = Stacks()
+        self.stacks, self.flight = Stacks(), None
         self.watch = gpu_watching.GpuWatch(
             gpu_watching.Means(
                 self.clock,
@@ -62,6 +63,7 @@ class Card:
                 self.silence,
                 "a",
                 rule,
+                lambda _live: self.flight,
             )
         )
 
@@ -227,3 +229,28 @@ def test_memory_that_does_not_come_back_is_said_with_the_pids_that_hold_it_and_t
     assert "GPU 0: 40000 MiB not given back; held by pid 10 of the ended attempt" in note.text
     assert "no listed process holds it" in note.text
     assert not card.watch.held()
+
+
+def dump(enqueued):
+    counters = {
+        "last_enqueued_collective": enqueued,
+        "last_started_collective": 6,
+        "last_completed_collective": 6,
+    }
+    return {
+        "pg_status": {"0": counters},
+        "pg_config": {"0": {"name": "0", "desc": "default", "ranks": "[0, 1]"}},
+    }
+
+
+def test_dumps_that_the_recorders_leave_after_a_hang_was_reported_are_told_once():
+    card = Card()
+    card.seconds(20, stepping=True)
+    card.hang()
+    before = [one.text for one in card.seconds(100) if isinstance(one, observations.Note)]
+    assert len(before) == 1
+    card.flight = flight.summarise({0: dump(7), 1: dump(6)}, {})
+    told = [one.text for one in card.seconds(100) if isinstance(one, observations.Note)]
+    assert len(told) == 1
+    assert told[0].startswith("flight recorder: ")
+    assert "rank 1" in told[0]

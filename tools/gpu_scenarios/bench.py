@@ -1,18 +1,19 @@
 """What watching GPUs costs: time of a reading, CPU and memory of the watcher, step time of a training.
 
-    PYTHONPATH=src python3 tools/gpu_scenarios/bench.py --out FOLDER [--seconds 20] [--blocks 12]
+    PYTHONPATH=src python3 tools/gpu_scenarios/bench.py --out FOLDER [--seconds 20] [--blocks 40] [--only abba]
 
 Compares with `nvidia-smi -l 1`, nvitop and gpustat in the same run, where they are installed.
 """
 
 import argparse
 import json
+import os
 import pathlib
-import re
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import psutil
@@ -20,7 +21,7 @@ import psutil
 from runward.probes.gpu import nvml
 from runward.wiring import clock
 
-TRAIN = str(pathlib.Path(__file__).resolve().parent / "train.py")
+STEPPING = str(pathlib.Path(__file__).resolve().parent / "stepping.py")
 SAMPLER = """
 import time
 from runward.probes.gpu import nvml
@@ -100,35 +101,38 @@ def contenders():
     return table
 
 
-def abba(blocks, steps):
-    """Step time of one training process, sampler off (A) and on (B), in ABBA blocks of `steps` steps."""
-    every = steps
-    argv = [sys.executable, TRAIN, "--every", str(every), "--size", "4096", "--products", "8"]
-    train = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    lines = (float(m.group(1)) for m in (re.search(r"step ms: ([\d.]+)", line) for line in train.stdout) if m)
-    for _ in range(5):
-        next(lines)
-    ratios, sampler = [], None
-    for _ in range(blocks):
-        taken = {"A": [], "B": []}
-        for letter in "ABBA":
-            if letter == "B" and sampler is None:
-                sampler = subprocess.Popen([sys.executable, "-c", SAMPLER], start_new_session=True)
-                time.sleep(2)
-                next(lines)
-            if letter == "A" and sampler is not None:
-                for p in [*psutil.Process(sampler.pid).children(recursive=True), sampler]:
-                    p.kill()
-                sampler.wait(20)
-                sampler = None
-                next(lines)
-            next(lines)  # measure from a line that begins now, not one that lay in the pipe
-            taken[letter].append(next(lines))
-        ratios.append(statistics.mean(taken["B"]) / statistics.mean(taken["A"]))
-    train.kill()
-    train.wait(20)
+def costs(seconds):
+    found = {}
+    for name, argv in contenders().items():
+        try:
+            found[name] = cost(argv, seconds)
+        except (psutil.Error, OSError) as error:
+            found[name] = {"failed": repr(error)}
+        print(name, json.dumps(found[name]), flush=True)
+    return found
+
+
+def abba(python, blocks, steps):
+    """Step time of one training under `runward run`, its watcher and NVML child running (A) or suspended (B)."""
+    with tempfile.TemporaryDirectory(prefix="runward-abba-") as folder:
+        victims, out = pathlib.Path(folder, "victims"), pathlib.Path(folder, "ratios.json")
+        env = {**os.environ, "RUNWARD_STATE_DIR": f"{folder}/state"}
+        argv = [python, STEPPING, str(victims), str(out), "--blocks", str(blocks), "--steps", str(steps)]
+        runward(env, "run", "--name", "abba", "--detach", "--", *argv)
+        time.sleep(20)  # the training is at its steps, the watcher at its rhythm
+        pids = watchers(json.loads(runward(env, "status", "abba", "--json"))["watcher"]["pid"])
+        begun = victims.with_suffix(".new")
+        begun.write_text("".join(f"{pid}\n" for pid in pids))
+        begun.rename(victims)
+        while not out.exists():
+            if json.loads(runward(env, "status", "abba", "--json"))["state"] != "running":
+                raise SystemExit("the training ended before it had measured: " + runward(env, "logs", "abba"))
+            time.sleep(5)
+        ratios = json.loads(out.read_text())
+        runward(env, "stop", "abba", "--now")
     mean, error = statistics.mean(ratios), statistics.stdev(ratios) / len(ratios) ** 0.5
     return {
+        "watchers": len(pids),
         "blocks": blocks,
         "steps": steps,
         "ratio": mean,
@@ -138,24 +142,38 @@ def abba(blocks, steps):
     }
 
 
+def runward(env, *words):
+    argv = [sys.executable, "-m", "runward", *words]
+    return subprocess.run(argv, env=env, stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+
+
+def watchers(pid):
+    """The watcher and what it asks NVML through; never its keeper, below which the training is."""
+    below = [
+        child for child in psutil.Process(pid).children() if any("nvml_child" in w for w in child.cmdline())
+    ]
+    return [pid, *(child.pid for child in below)]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--blocks", type=int, default=12)
+    parser.add_argument("--blocks", type=int, default=40)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--python", default=sys.executable, help="what runs the training: it has PyTorch")
+    parser.add_argument("--only", default="reading,cost,abba")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    found = {"reading": reading_times(), "cost": {}}
-    print(json.dumps(found["reading"]), flush=True)
-    for name, argv in contenders().items():
-        try:
-            found["cost"][name] = cost(argv, args.seconds)
-        except (psutil.Error, OSError) as error:
-            found["cost"][name] = {"failed": repr(error)}
-        print(name, json.dumps(found["cost"][name]), flush=True)
-    found["abba"] = abba(args.blocks, args.steps)
-    print({k: v for k, v in found["abba"].items() if k != "ratios"}, flush=True)
+    found, wanted = {}, args.only.split(",")
+    if "reading" in wanted:
+        found["reading"] = reading_times()
+        print(json.dumps(found["reading"]), flush=True)
+    if "cost" in wanted:
+        found["cost"] = costs(args.seconds)
+    if "abba" in wanted:
+        found["abba"] = abba(args.python, args.blocks, args.steps)
+        print({k: v for k, v in found["abba"].items() if k != "ratios"}, flush=True)
     (args.out / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""A training on one GPU that switches its watchers off and on, every so many steps, in ABBA blocks.
+"""A training on one GPU (without one: on the CPU) that switches its watchers off and on, every so many steps, in ABBA blocks.
 
 python3 stepping.py VICTIMS OUT [--blocks 40] [--steps 200]
 
@@ -15,6 +15,7 @@ import time
 
 import torch
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 WARM = 10
 """Steps of each segment that are not counted: those which ran while the watchers were being switched."""
 
@@ -44,11 +45,11 @@ def segment(work, pids, steps, *, on):
         os.kill(pid, signal.SIGCONT if on else signal.SIGSTOP)
     for _ in range(WARM):
         work.step()
-    torch.cuda.synchronize()
+    work.wait()
     began = time.perf_counter()
     for _ in range(steps):
         work.step()
-    torch.cuda.synchronize()
+    work.wait()
     return (time.perf_counter() - began) / steps
 
 
@@ -57,17 +58,21 @@ class Work:
 
     def __init__(self, size, products):
         self.weight, self.batch = (
-            torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2)
+            torch.randn(size, size, device=DEVICE, dtype=torch.bfloat16) for _ in range(2)
         )
         self.products, self.done = products, 0
+
+    def wait(self):
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
 
     def step(self):
         for _ in range(self.products):
             self.batch = torch.nn.functional.normalize(self.batch @ self.weight, dim=1)
         self.done += 1
         if self.done % 10 == 0:
-            torch.cuda.synchronize()
-            print(f"step {self.done}/10000000 loss 0.5", flush=True)
+            self.wait()
+            print(f"step {self.done} loss 0.5", flush=True)
 
 
 def parse():
@@ -76,7 +81,7 @@ def parse():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--blocks", type=int, default=40)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--size", type=int, default=4096 if DEVICE == "cuda" else 128)
     parser.add_argument("--products", type=int, default=30)
     return parser.parse_args()
 

@@ -3,6 +3,7 @@
 Readings come from a sampler in the background that is asked for only while they are of use; nothing here waits.
 """
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,6 +12,7 @@ from runward import ports
 from runward.app import attending
 from runward.core import (
     events,
+    flight,
     given_back,
     gpu_idle,
     gpu_ownership,
@@ -26,6 +28,8 @@ WINDOW = 15
 """Readings of a GPU that are kept."""
 SUSPECT_S = 12.0
 """Silence after which the GPUs of a training are looked at."""
+FLIGHT_EVERY_S = 30.0
+"""How often the dumps of flight recorders are looked for while a hang stands."""
 LEARN_WITHIN_S = 90.0
 """How long after its first step it is tried to learn which GPUs an attempt uses."""
 _KNOWN_PHASES = ("checkpoint", "evaluation", "compile", "download")
@@ -90,6 +94,8 @@ class Means:
     silence: Callable[[], attending.Silence | None]
     node: str
     rule: gpu_idle.IdleRule | None = None
+    recorders: Callable[[run.Attempt], flight.FlightSummary | None] = lambda _live: None
+    """What the flight recorders of the live attempt say; None without a dump."""
 
 
 @dataclass(slots=True)
@@ -107,6 +113,8 @@ class _Hand:
     """Signs of the processes when the silence began to be looked at."""
     said: set[str] = field(default_factory=set)
     told_hang: bool = False
+    flight_at: float | None = -math.inf
+    """When dumps are looked for next in a reported hang; None once they were told."""
 
 
 class GpuWatch:
@@ -142,7 +150,7 @@ class GpuWatch:
             self.gpu_word = ""
             return again
         self._means.sampler.want()
-        return [*again, *self._judge(hand, live.handle, silence)]
+        return [*again, *self._judge(hand, live, silence), *self._flight(hand, live)]
 
     def _take_up(self, n: int, now: float) -> _Hand:
         if self._hand is None or self._hand.n != n:
@@ -167,18 +175,20 @@ class GpuWatch:
             return []
         silent, hand.moved_at, hand.base = now - hand.moved_at, silence.moved_at, {}
         self._means.stacks.forget()
-        told, hand.told_hang = hand.told_hang, False
+        told, hand.told_hang, hand.flight_at = hand.told_hang, False, -math.inf
         self.gpu_word = ""
         return [observations.MovesAgain(round(silent, 1))] if told else []
 
-    def _judge(self, hand: _Hand, handle: str, silence: attending.Silence) -> list[observations.Observation]:
+    def _judge(
+        self, hand: _Hand, live: run.Attempt, silence: attending.Silence
+    ) -> list[observations.Observation]:
         newest = self._means.sampler.newest()
         if newest is None or newest[0] <= hand.read_at:
             return []
         hand.read_at, reading = newest
         if isinstance(reading, gpus.GpusUnseen):
             return self._unseen(hand, reading.why)
-        hand.pids = frozenset(self._means.pids(handle))
+        hand.pids = frozenset(self._means.pids(live.handle or ""))
         owned = self._means.own(hand.pids, reading)
         if owned.unknown:
             return self._unseen(hand, owned.unknown)
@@ -256,6 +266,18 @@ class GpuWatch:
         budget = hang.budget_s(_facts(ranks, silent, silence), signature=True)
         seen = observations.Stalled(silence.phase, round(silent, 1), round(budget, 1), False, votes=votes)
         return [observations.Note("hang", verdict.summary), seen]
+
+    def _flight(self, hand: _Hand, live: run.Attempt) -> list[observations.Observation]:
+        """PyTorch writes its recorders' dumps when its own time-out fires, often after a hang was reported."""
+        now = self._means.clock.mono()
+        if not hand.told_hang or hand.flight_at is None or now < hand.flight_at:
+            return []
+        hand.flight_at = now + FLIGHT_EVERY_S
+        said = self._means.recorders(live)
+        if said is None:
+            return []
+        hand.flight_at = None
+        return [observations.Note("hang", f"flight recorder: {said.text}")]
 
     def _rank(self, hand: _Hand, sample: gpus.GpuSample, now: float) -> hang.Rank:
         """A rank by its process on a GPU."""

@@ -3,11 +3,11 @@
 import os
 import socket
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from runward import ports
 from runward.app import attending, gpu_watching
-from runward.core import events, failures, gpu_idle, gpu_ownership, gpus, nodes, options, run
+from runward.core import events, failures, flight, gpu_idle, gpu_ownership, gpus, nodes, options, run
 from runward.probes.gpu import claims
 from runward.wiring import clock, stack_looks
 from runward.wiring import gpus as sources
@@ -120,7 +120,10 @@ def rule_of(asked: options.RunOptions) -> gpu_idle.IdleRule | None:
 
 
 def watch_of(
-    asked: options.RunOptions, attendant: attending.Attending, pids: gpu_watching.Pids | None
+    asked: options.RunOptions,
+    attendant: attending.Attending,
+    pids: gpu_watching.Pids | None,
+    flight_of: Callable[[run.Attempt], flight.FlightSummary | None],
 ) -> gpu_watching.GpuWatch | None:
     """The observer of a run's GPUs; None where there is nothing that it could look at or was asked for."""
     rule = rule_of(asked)
@@ -137,6 +140,7 @@ def watch_of(
         attendant.silence,
         socket.gethostname(),
         rule,
+        flight_of,
     )
     return gpu_watching.GpuWatch(means)
 

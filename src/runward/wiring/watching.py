@@ -177,7 +177,7 @@ def build(
     observer = jobs.Jobs(place.backend, attendant, place.describe, place.wait_fds, parts.clock)
     driver.summarise = lambda state: view.row(state, view.Look(parts.clock.wall(), {}, None))
     observers: list[watching.Observer] = [*seen.observers, attendant, observer]
-    looker = run_gpus.watch_of(asked, attendant, place.pids)
+    looker = run_gpus.watch_of(asked, attendant, place.pids, lambda live: means.dumps(live, ()))
     if looker is not None:
         observers.append(looker)
         attendant.gpu_word = lambda: looker.gpu_word
