@@ -475,6 +475,39 @@ def skewed(rng):
         )
 
 
+def skewed_files(rng):
+    """A log a rank from nodes whose clocks differ by minutes: only the steps that all of them print tell how much."""
+    for number, (cause, actions, line) in enumerate(FAULTS):
+        ranks = rng.sample(range(32), 5)
+        clocks = {node: rng.randrange(-200, 200) for node in range(4)}
+        with_steps = number % 3 != 2 or cause == "exception"
+
+        def front(r, second, clocks=clocks):
+            total = 36000 + second + clocks[r // 8]
+            return f"2031-04-05 {total // 3600:02d}:{total // 60 % 60:02d}:{total % 60:02d},000 "
+
+        logs = {}
+        for place, r in enumerate(ranks):
+            said = traceback(front(r, 60), line, "forward") if place == 0 else []
+            if 0 < place < 3:  # what follows from it minutes later, in an exception's words and in a peer's
+                said = traceback(front(r, 100 + 7 * place), "RuntimeError: step 40 gave no result", "finish")
+            if place >= 3:
+                said = traceback(front(r, 61), rng.choice(ECHOES), "reduce")
+            told = [f"{front(r, s)}step {s}/500 | loss 2.{s % 90}" for s in range(10, 50, 10) if with_steps]
+            logs[f"logs/rank{r}.log"] = "\n".join([*told, *said]) + "\n"
+        names = rng.sample(list(logs), len(logs))
+        found = case(
+            f"skewed-files-{number}",
+            [],
+            {"exit_code": 1},
+            cause,
+            actions,
+            culprit_rank=ranks[0],
+            evidence=line[:60],
+        )
+        yield {**found, "logs": {name: logs[name] for name in names}}
+
+
 def recorded():
     """Real runs of the example trainer."""
     path = Path(__file__).with_name("trainer_runs.jsonl")
@@ -499,7 +532,16 @@ def clean(rng):
 def corpus(seed=1):
     """All cases of a seed."""
     rng = random.Random(seed)
-    return [*cascades(rng), *timeouts(rng), *pairs(rng), *near(), *skewed(rng), *clean(rng), *recorded()]
+    return [
+        *cascades(rng),
+        *timeouts(rng),
+        *pairs(rng),
+        *near(),
+        *skewed(rng),
+        *skewed_files(rng),
+        *clean(rng),
+        *recorded(),
+    ]
 
 
 if __name__ == "__main__":

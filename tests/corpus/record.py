@@ -4,6 +4,7 @@ PYTHON has torch. Two ranks on the CPU are made to fail in each known way; the l
 and the host's name replaced. `trainer_runs.jsonl` beside this file was written by it.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +50,8 @@ RUNS = {
     "nan_done": (["--fault", "nan"], "numerical_instability", ["hold", "change", "resume_previous"], None),
     "segfault": (["--fault", "segfault"], "segfault", ["restart", "hold", "change"], 1),
     "oomtext": (["--fault", "oomtext"], "gpu_oom", ["change", "hold"], 1),
+    "oom": (["--fault", "oom"], "host_oom", ["change", "hold"], 1),
+    "disk": (["--fault", "disk"], "disk_full", ["hold", "change", "wait"], 1),
     "damage": (["--fault", "damage"], ["killed", "host_oom"], ["restart", "hold", "change"], 1),
     "damaged_load": ([], "checkpoint_corrupt", ["resume_previous", "hold", "change"], None),
     "wrong_option": (["--stepz", "4"], "config_error", ["change", "hold"], None),
@@ -60,7 +64,7 @@ SILENT = {"hang_all": {"process": "running", "silent_s": 5400}, "nan": {"process
 
 
 def run(name: str, folder: Path) -> dict[str, object]:
-    options, causes, actions, rank = RUNS[name]
+    options = RUNS[name][0]
     save = folder / "ckpt"
     if name == "damaged_load":
         (save / "step_20").mkdir(parents=True)
@@ -69,12 +73,21 @@ def run(name: str, folder: Path) -> dict[str, object]:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
     port = "29555" if name == "port_taken" else "29561"
     command += [f"--master-port={port}", str(ROOT / "examples/torch_train.py"), "--save", str(save)]
-    holder = taken(int(port)) if name == "port_taken" else None
-    text, code = output([*command, *FAST, *options], 45 if name in SILENT else 90)
+    with surroundings(name, folder) as (before, more):
+        return ended(name, folder, [*before, *command, *FAST, *options, *more], int(port))
+
+
+def ended(name: str, folder: Path, command: list[str], port: int) -> dict[str, object]:
+    _, causes, actions, rank = RUNS[name]
+    holder = taken(port) if name == "port_taken" else None
+    text, code = output(command, 45 if name in SILENT else 90)
     if holder is not None:
         holder.kill()
     causes = causes if isinstance(causes, list) else [causes]
     known = SILENT.get(name, {"exit_code": code})
+    if name == "oom":
+        fact = {"source": "cgroup", "fact": "oom_kill", "detail": "memory.oom_control: oom_kill 1"}
+        known = {**known, "witnesses": [fact]}
     return {
         "id": f"trainer-{name}",
         "source": "trainer",
@@ -88,6 +101,26 @@ def run(name: str, folder: Path) -> dict[str, object]:
         "culprit_rank": rank,
         "evidence": "",
     }
+
+
+@contextlib.contextmanager
+def surroundings(name: str, folder: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """What the command begins and ends with: a memory cgroup (v1, as root), a small disk (a tmpfs)."""
+    if name == "disk":
+        small = folder / "small"
+        small.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)], check=True)
+        yield [], ["--fill", str(small)]
+        subprocess.run(["umount", str(small)], check=True)
+    elif name == "oom":
+        group = Path("/sys/fs/cgroup/memory/runward-corpus")
+        group.mkdir(exist_ok=True)
+        (group / "memory.limit_in_bytes").write_text(str(1400 << 20))
+        script = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+        yield ["sh", "-c", script, "sh"], []
+        group.rmdir()
+    else:
+        yield [], []
 
 
 def output(command: list[str], seconds: float) -> tuple[str, int]:

@@ -336,6 +336,7 @@ _RANKED = (
     r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu|master)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)",
     r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",
     r"(?i)/(?P<rank>\d{1,5})/(?:std(?:out|err)|output)\.log$",
+    r"(?:^|/)(?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)$",
     r"(?i)(?:^|/)[\w-]*?(?:rank|worker|task|trainer|master)[-_]?(?P<rank>\d{1,5})/[^/]{1,80}$",
 )
 _BY_FOLDER = 2

@@ -350,6 +350,17 @@ def skews(book: casebook.Casebook) -> dict[str | None, float]:
     return offsets
 
 
+_CLOCKS_APART = 300.0
+"""Seconds by which the clocks of nodes may differ that told no step in common."""
+
+
+def surely_earlier(a: Candidate, b: Candidate, offsets: Mapping[str | None, float]) -> bool:
+    """As `earlier`, but over files whose clocks could not be compared only beyond what such clocks may differ by."""
+    if a.file == b.file or (a.file in offsets and b.file in offsets):
+        return earlier(a, b, offsets)
+    return a.at is not None and b.at is not None and a.at < b.at - _CLOCKS_APART
+
+
 def earlier(a: Candidate, b: Candidate, offsets: Mapping[str | None, float]) -> bool:
     """Whether `a` came before `b`: by place in one file, by corrected time over files."""
     if a.file != b.file and a.at is not None and b.at is not None:

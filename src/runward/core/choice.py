@@ -62,7 +62,7 @@ def _earlier_elsewhere(
     for candidate in pool:
         if candidate.weight < candidates.GENERIC or candidate.rank is None or top.rank is None:
             continue
-        if candidate.rank == top.rank or not candidates.earlier(candidate, top, offsets):
+        if candidate.rank == top.rank or not candidates.surely_earlier(candidate, top, offsets):
             continue
         if first is None or candidates.earlier(candidate, first, offsets):
             first = candidate

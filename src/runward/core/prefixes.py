@@ -80,7 +80,7 @@ _SPEAKERS = [
     ),
 ]
 _TIMES = [
-    ("[" + _DIGIT, rf"\[?{_ISO}\]?(?: UTC)?"),
+    ("[" + _DIGIT, rf"\[?{_ISO}\]?(?: UTC)?:?"),
     ("[", rf"\[(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{{4}}) {_CLOCK}(?: [\w.]+)?(?: (?P<lvl>{_LEVELS}))?\]:?"),
     ("[", rf"\[(?P<mo>\d\d)/(?P<d>\d\d) {_CLOCK}[^\]]{{0,60}}\]:?"),
     (

@@ -10,7 +10,7 @@ from runward.core import errors
 from runward.wiring import diagnose
 
 _STOP, _GO = {"hold", "change"}, {"restart", "restart_elsewhere", "resume_previous", "wait"}
-_READ = ("id", "context", "log", "log_file")
+_READ = ("id", "context", "log", "log_file", "logs")
 """All that a prediction may look at."""
 
 

@@ -234,16 +234,23 @@ def merged(known: contexts.Context, said: contexts.Context) -> contexts.Context:
 
 
 def case(loaded: app.Engine, raw: Mapping[str, object], folder: str) -> failures.Diagnosis:
-    """The diagnosis of one labelled case: `context`, and `log` or `log_file` (relative to `folder`)."""
+    """The diagnosis of one labelled case: `context`, and `log`, `log_file` (relative to `folder`) or `logs` by name."""
     given = raw.get("context")
     ctx = contexts.from_json(given if isinstance(given, Mapping) else {})
-    name = raw.get("log_file")
-    if isinstance(name, str):
+    name, many = raw.get("log_file"), raw.get("logs")
+    if isinstance(many, Mapping):
+        logs = [_given(str(path), text, app.rank_of(str(path), several=True)) for path, text in many.items()]
+    elif isinstance(name, str):
         logs = [open_log(os.path.join(folder, name), [], several=False)]
     else:
-        data = str(raw.get("log") or "").encode("utf-8", "surrogatepass")
-        logs = [app.Log(signals.Source("log", None, None, 2026), [log_data.Chunk(0, data)])]
+        logs = [_given("log", raw.get("log"), None)]
     return app.judge(loaded, logs, ctx)
+
+
+def _given(path: str, text: object, rank: int | None) -> app.Log:
+    """A log of a case that stands in the case itself."""
+    data = str(text or "").encode("utf-8", "surrogatepass")
+    return app.Log(signals.Source(path, rank, None, 2026), [log_data.Chunk(0, data)])
 
 
 def said(*, exit_code: str | None, state: str | None, context_file: str | None) -> contexts.Context:
