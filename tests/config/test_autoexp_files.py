@@ -243,6 +243,7 @@ def test_a_mistake_names_the_file_that_set_the_key_last(tmp_path):
 @pytest.mark.parametrize(
     ("root", "part"),
     [
+        ("defaults:\n  - /monitoring: megatron_prodction\n", "root.yaml:2: no configuration 'monitoring/megatron_prodction'"),
         ("defaults:\n  - /monitoring: megatron_prodction\n", "did you mean 'megatron_production'?"),
         ("defaults:\n  - /restart: megatron_transent\n", "did you mean 'megatron_transient'?"),
         (ROOT + "monitoring: {poll_interval_seconds: '${nowhere}'}\n", "root.yaml:4: monitoring.poll_interval_seconds: cannot be resolved"),
@@ -251,6 +252,7 @@ def test_a_mistake_names_the_file_that_set_the_key_last(tmp_path):
         ("defaults: [\n", "root.yaml:2: is no YAML"),
         ("- a\n", "must be a mapping"),
         ("defaults:\n  - /restart: megatron_transient\nrestart: {policies: [{mode: chrash, implementation: {class_name: NoRestartPolicy}}]}\n", "did you mean 'crash'?"),
+        ("restart: {policies: [{mode: chrash, implementation: {class_name: AlwaysRestartPolicy, max_retries: -1}}]}\n", "implementation.max_retries"),
         ("restart: {policies: [{mode: crash, implementation: {class_name: SelectiveRestartPolicy, restart_on_error_types: [nccl_timeot]}}]}\n", "did you mean 'nccl_timeout'?"),
         ("monitoring: {start_condition_interval_seconds: 5}\n", "start_condition_interval_seconds without start_condition_cmd"),
     ],

@@ -45,18 +45,21 @@ def init(path: str | None, kind: str, force: bool) -> None:
 
 @config.command()
 @click.argument("files", nargs=-1)
-def validate(files: tuple[str, ...]) -> None:
+@click.option(
+    "--set", "options", multiple=True, metavar="KEY=VALUE", help="SECTION.KEY, or a Hydra override."
+)
+def validate(files: tuple[str, ...], options: tuple[str, ...]) -> None:
     """Check FILES, or without any the settings that hold here."""
     from runward.config import kinds, setting_files
     from runward.core import errors
 
     problems: list[errors.Problem] = []
     if not files:
-        setting_files.load(_sources(()))
+        setting_files.load(_sources(options))
         print("settings: ok")
     for path in files:
         try:
-            print(f"{path}: ok ({kinds.validate(path)})")
+            print(f"{path}: ok ({kinds.validate(path, options)})")
         except errors.UsageError as error:
             problems.extend(error.problems)
     if problems:

@@ -5,11 +5,13 @@ Hydra composes; our own merge of the same files in the same order knows the plac
 """
 
 import os
+import re
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -76,7 +78,7 @@ def _composed(request: Request) -> tuple[_Composed, hydra_source.Recorder]:
             config = hydra_compose(config_name=name, overrides=words)
             defaults = hydra.config_loader.compute_defaults_list(name, words, RunMode.RUN)
         except MissingConfigException as error:
-            raise _missing(error, folder) from error
+            raise _missing(error, request) from error
         except (HydraException, OmegaConfBaseException) as error:
             found = [*recorder.problems.found, _problem(error, folder, name)]
             raise errors.UsageError(*found) from error
@@ -130,15 +132,40 @@ def _forced(word: str) -> str:
     return f"++{word}" if word.startswith(tuple(f"{s}." for s in SECTIONS)) else word
 
 
-def _missing(error: MissingConfigException, folder: str | None) -> errors.UsageError:
+def _missing(error: MissingConfigException, request: Request) -> errors.UsageError:
     wanted = error.missing_cfg_file or ""
     group, _, name = str(wanted).rpartition("/")
     options = [str(option) for option in error.options or ()]
     if not options and group.strip("/") in SECTIONS:
         options = list(presets(group.strip("/")))
     what = f"no configuration {wanted!r}" + (f" (there are {', '.join(options)})" if options else "")
-    where = folder or "packaged presets"
+    where = _asked_at(request, group.strip("/"), name) or request.folder or "packaged presets"
     return errors.UsageError(errors.Problem(what, where=where, nearest=errors.nearest(name, options)))
+
+
+def _asked_at(request: Request, group: str, name: str) -> str | None:
+    """The override, or the line of a `defaults:`, that names a configuration that there is not."""
+    for word in request.overrides:
+        key, _, value = word.partition("=")
+        if (key.lstrip("+").partition("@")[0], value) == (group, name):
+            return f"override {word}"
+    said = re.compile(rf"\s*-\s*(override\s+)?/?{re.escape(group)}(@\S+)?\s*:\s*[\"']?{re.escape(name)}\b")
+    for folder, _, files in islice(os.walk(request.folder), 1000) if request.folder is not None else ():
+        for file in sorted(files):
+            path = os.path.join(folder, file)
+            number = _first_line(path, said) if file.endswith((".yaml", ".yml")) else None
+            if number is not None:
+                return f"{path}:{number}"
+    return None
+
+
+def _first_line(path: str, said: re.Pattern[str]) -> int | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read(1 << 20).splitlines()
+    except OSError:
+        return None
+    return next((number for number, line in enumerate(lines, 1) if said.match(line)), None)
 
 
 def _problem(error: Exception, folder: str | None, name: str | None) -> errors.Problem:

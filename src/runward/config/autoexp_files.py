@@ -83,13 +83,13 @@ def frozen_restart(name_or_path: str) -> str | None:
     return text
 
 
-def validate(path: str, kind: str) -> None:
+def validate(path: str, kind: str, overrides: Sequence[str] = ()) -> None:
     """Raises UsageError with all mistakes of a `monitoring`, `restart` or `run` file."""
     if kind in autoexp_compose.SECTIONS:
-        _section(kind, path, ())
+        _section(kind, path, overrides)
         return
     folder, stem = os.path.split(os.path.abspath(path))
-    compose(folder, stem.removesuffix(".yaml"))
+    compose(folder, stem.removesuffix(".yaml"), overrides)
 
 
 def origins(path: str, kind: str, overrides: Sequence[str] = ()) -> Iterator[tuple[str, Any, str]]:

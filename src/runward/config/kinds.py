@@ -1,7 +1,7 @@
 """Which kind of configuration a file is, and how each kind is validated, described and begun."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from runward.config import chain_files, documents, inventories, policy_files, setting_files, shapes
@@ -26,16 +26,19 @@ _SHAPES: dict[str, shapes.Shape] = {
 }
 
 
-def validate(path: str) -> str:
-    """The kind of a valid file. Raises UsageError with every mistake."""
+def validate(path: str, overrides: Sequence[str] = ()) -> str:
+    """The kind of a valid file; `overrides` are Hydra's. Raises UsageError with every mistake."""
     value = documents.load(path)
     kind = kind_of(value)
     reader = _READERS.get(kind)
     if reader is None:
         from runward.config import autoexp_files  # noqa: PLC0415 -- Hydra is slow to import
 
-        autoexp_files.validate(path, kind)
+        autoexp_files.validate(path, kind, overrides)
         return kind
+    if overrides:
+        what = f"{path} is of kind {kind}: only run, monitoring and restart are composed"
+        raise errors.UsageError(errors.Problem(what, where="--set"))
     problems = shapes.Problems()
     reader(value, problems)
     problems.raise_any()

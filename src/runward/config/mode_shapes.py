@@ -1,5 +1,6 @@
 """Shapes of restart configurations: a policy for each mode."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,13 +69,14 @@ class Policies:
         modes = shapes.Choice(tuple(str(mode) for mode in mode_policies.Mode), mode_policies.Mode)
         for word, item in value.data.items():
             below = shapes.join(path, word)
-            try:
+            mode = keys = None
+            with contextlib.suppress(shapes.Invalid):
                 mode = modes.read(documents.Value(word, item.mark), below, problems)
+            with contextlib.suppress(shapes.Invalid):
                 keys = _MODE_POLICY.read(item, below, problems)
-            except shapes.Invalid:
+            if mode is None or keys is None:
                 wrong = True
-                continue
-            if keys["enabled"]:
+            elif keys["enabled"]:
                 result[mode] = keys["implementation"]
         if wrong:
             raise shapes.Invalid(path)
