@@ -70,12 +70,15 @@ class Reader:
     ) -> None:
         chosen = options or Options()
         self._book, self._rules, self._scanner, self._source = book, ruleset.rules, scanner, source
+        self._whole = source
         self._grouper = tracebacks.Grouper(source)
         self._lines = _LineCounter()
         self._counted, self._lean = chosen.counted, chosen.lean
         self._window = chosen.window.fresh() if chosen.window else Window()
         self._carry = b""
         self._carry_at = 0
+        self._said: set[int] | None = None
+        """Ranks that spoke in this part; None where the log has no parts."""
         self._leads = False
         """Whether a part of a master was met: workers are counted behind it."""
         self._usual: frozenset[int] = frozenset()
@@ -88,7 +91,7 @@ class Reader:
         if chunk.restarted:
             self._lines = _LineCounter()
             self._carry = b""
-        self._book.note_chunk(self._source, chunk.data)
+        self._book.note_chunk(self._whole, chunk.data)
         if self._counted:
             self._lines.chunk(chunk.data, chunk.offset)
         cursor = 0
@@ -165,6 +168,7 @@ class Reader:
         place = signals.Place(text, self._number(hit.line_offset), hit.line_offset)
         found = signals.extract(rule, place, hit.groups, self._source)
         if found is not None and self._window.holds(found.at):
+            self._hear(found)
             self._book.add(found)
 
     def _section(self, name: str) -> None:
@@ -173,8 +177,18 @@ class Reader:
         self._leads = self._leads or "master" in name.lower()
         if rank is not None and self._leads and "worker" in name.lower():
             rank += 1
-        self._source = replace(self._source, rank=rank)
+        self._said = set()
+        self._source = replace(self._source, rank=rank, file=signals.part(self._source.file, name))
         self._grouper.speak(self._source)
+
+    def _hear(self, found: signals.Signal) -> None:
+        """In a part whose name tells no rank its first lines may: one that all of them name."""
+        if self._said is None or found.rank is None:
+            return
+        self._said.add(found.rank)
+        if self._source.rank is None and self._said == {found.rank}:
+            self._source = replace(self._source, rank=found.rank)
+            self._grouper.speak(self._source)
 
     def _follow(self, chunk: log_data.Chunk, cursor: int, end: int, *, last: bool) -> None:
         """Show the lines from `cursor` to `end` to the open tracebacks; keep an unfinished last one."""
@@ -333,7 +347,7 @@ def concluded(
 
 
 _RANKED = (
-    r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu|master)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)",
+    r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu|master|stderr|stdout)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)",
     r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",
     r"(?i)/(?P<rank>\d{1,5})/(?:std(?:out|err)|output)\.log$",
     r"(?:^|/)(?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)$",

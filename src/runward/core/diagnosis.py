@@ -160,7 +160,7 @@ def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> c
     done = span.total is not None and span.last_step is not None and span.last_step >= span.total
     for candidate in reversed(found):
         one = candidate.traceback
-        edges = book.edges.get(candidate.file)
+        edges = book.edges.get(signals.whole(candidate.file))
         if done and candidate.cause in _PEERS:
             continue
         if one and edges and not one.quoted and edges.size - (one.offset or 0) < 4096:
@@ -171,11 +171,11 @@ def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> c
 
 def _launcher_failed(found: list[candidates.Candidate], book: casebook.Casebook) -> bool:
     """Whether torchrun's own report of a failed rank is the end of the log: exit 0 is then a pipe's (`| tee`)."""
-    reports = [c for c in found if c.rule in ("elastic_child_failed", "elastic_failed")]
+    reports = [c for c in found if c.rule == "elastic_failed" or "ChildFailedError" in c.text]
     if not reports or list(standing.end_marks(book)):
         return False
     last = reports[-1]
-    edges, offset = book.edges.get(last.file), last.entry.signal.offset if last.entry else None
+    edges, offset = book.edges.get(signals.whole(last.file)), last.entry.signal.offset if last.entry else None
     return edges is not None and edges.size - (offset or 0) < _REPORT
 
 
@@ -184,7 +184,7 @@ def _gave_up(found: list[candidates.Candidate], book: casebook.Casebook) -> cand
     if not found or book.progress or list(standing.end_marks(book)):
         return None
     last = found[-1]
-    edges, signal = book.edges.get(last.file), last.entry.signal if last.entry else None
+    edges, signal = book.edges.get(signals.whole(last.file)), last.entry.signal if last.entry else None
     if edges is None or signal is None or signal.level not in signals.ALARMS:
         return None
     at_end = edges.size - (signal.offset or 0) < len(signal.text) + _LAST_LINE
@@ -251,7 +251,12 @@ def _summary(finding: Finding, rank: int | None) -> str:
 
 def fields(chosen: candidates.Candidate, who: str) -> Mapping[str, str]:
     """The fields that a summary may use."""
-    known = {"rank": who, "node": chosen.node or "", "file": chosen.file or "", "text": chosen.text[:200]}
+    known = {
+        "rank": who,
+        "node": chosen.node or "",
+        "file": signals.whole(chosen.file) or "",
+        "text": chosen.text[:200],
+    }
     if chosen.traceback:
         one = chosen.traceback
         known |= {"exc": one.name, "message": one.message[:200], "where": one.where}

@@ -31,7 +31,7 @@ def of_signal(signal: signals.Signal, source: str = "log") -> failures.Evidence:
     at = signal.at if signal.at is not None and signal.at > 1e8 else None
     return failures.Evidence(
         text=redact.text(signal.text.rstrip()),
-        file=signal.file,
+        file=signals.whole(signal.file),
         line=signal.line,
         offset=signal.offset,
         rank=signal.rank,

@@ -72,6 +72,19 @@ class Source:
     """Completes time stamps that have no year."""
 
 
+_PART = "\0"
+
+
+def part(file: str | None, section: str) -> str:
+    """The name of a part of a joined log, which is kept apart as if it were a file of its own."""
+    return f"{whole(file) or ''}{_PART}{section}"
+
+
+def whole(file: str | None) -> str | None:
+    """The file in which a part stands."""
+    return file.partition(_PART)[0] if file else file
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """One line of a source that a pattern was found in."""

@@ -27,7 +27,8 @@ def _recovered(candidate: candidates.Candidate, book: casebook.Casebook) -> bool
     """Whether the loss was finite in every later report: it was no more than one step, or a text."""
     if candidate.cause is not _C.NUMERICAL_INSTABILITY:
         return False
-    later = [s.loss for s in book.samples if s.order > candidate.order and s.loss is not None]
+    own = [s for s in book.samples if s.order > candidate.order and s.entry.signal.file == candidate.file]
+    later = [s.loss for s in own if s.loss is not None]
     return len(later) >= _AGAIN and all(map(math.isfinite, later))
 
 
