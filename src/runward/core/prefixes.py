@@ -64,7 +64,10 @@ _SPEAKERS = [
     ("(", r"\((?:raylet|autoscaler[^)]*|gcs_server)(?:[^)]{0,60}ip=(?P<node>[\w.:-]+))?\)"),
     ("[", r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\]"),
     ("[", r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d{1,6})\]"),
-    (_WORD, r"(?P<node>[A-Za-z][\w.-]*)\[(?P<rank>\d{1,6})\]:"),
+    (
+        _WORD,
+        r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<rank>\d{1,6})\]:",
+    ),
     (_WORD + _DIGIT, r"(?P<node>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<local>\d{1,3})\]"),
     ("wtWp", r"(?:[Ww]orker|trainer|proc|process)[-_ ]?(?P<rank>\d{1,6})(?:: | +\| )"),
     (
