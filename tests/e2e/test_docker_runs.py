@@ -22,23 +22,26 @@ def _attach(box: Box, real: RealEngine, container: str, *options: str, rc: int |
     return box.status()
 
 
-def test_docker_stop_by_a_person_is_a_cancel_and_nothing_is_started_again(box: Box, engine: RealEngine):  # noqa: F811
-    container = engine.run(
-        command=["sh", "-c", "trap 'exit 143' TERM; while :; do sleep 0.1; done"], wait=False
-    )
-    box.cli(
-        "attach",
-        f"docker:{container}",
-        "--name",
-        "demo",
-        "--act",
-        "--detach",
-        env={"DOCKER_HOST": engine.address},
-    )
-    engine.docker("stop", "-t", "20", container)
+@pytest.mark.parametrize(
+    ("options", "trap", "grace"),
+    [(("--act",), "trap 'exit 143' TERM", "20"), ((), "trap '' TERM", "1")],
+    ids=["handed over", "observed only and killed after the grace"],
+)
+def test_docker_stop_by_a_person_is_a_cancel_and_nothing_is_started_again(
+    box: Box,
+    engine: RealEngine,  # noqa: F811
+    options: tuple[str, ...],
+    trap: str,
+    grace: str,
+):
+    container = engine.run(command=["sh", "-c", f"{trap}; while :; do sleep 0.1; done"], wait=False)
+    host = {"DOCKER_HOST": engine.address}
+    box.cli("attach", f"docker:{container}", "--name", "demo", *options, "--detach", env=host)
+    engine.docker("stop", "-t", grace, container)
     box.wait_state("cancelled")
     status = box.status()
-    assert status["attempts"][0]["verdict"]["cause"] == "cancelled"
+    verdict = status["attempts"][0]["verdict"]
+    assert (verdict["cause"], verdict["certainty"]) == ("cancelled", "proven")
     assert len(status["attempts"]) == 1
 
 

@@ -228,6 +228,8 @@ def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:
     agree = {c.source for c in finding.found if c.cause is chosen.cause}
     if chosen.source in ("kernel", "cgroup", "scheduler", "keeper") or len(agree - {"exit"}) > 1:
         return failures.Certainty.PROVEN
+    if chosen.source == "docker" and chosen.weight >= candidates.PROOF:
+        return failures.Certainty.PROVEN
     if finding.suspects is not None and finding.suspects.proven:
         return failures.Certainty.PROVEN
     if chosen.cause is _C.NONE and ctx.exit is not None and ctx.exit.code == 0:

@@ -139,9 +139,7 @@ def _decide(
     decision = _ask_policy(state, gone, now, bound)
     if decision.action.goes_on:
         return _go_on(last, decision, gone, now, bound)
-    verdict = run.verdict_of(last)
-    cancelled = verdict is not None and verdict.cause is Cause.CANCELLED
-    word = "failed" if decision.give_up else "cancelled" if cancelled else "held"
+    word = "failed" if decision.give_up else "cancelled" if _cancelled(last) else "held"
     over = events.RunEnded(at=now.wall, state=word, code=_code(last), why=decision.reason)
     return (_as_event(decision, last.n, now, None), over), ()
 
@@ -251,10 +249,16 @@ def _observed(
     code = final_code(last)
     decision = _ask_policy(state, gone, now, bound)
     decided = replace(_as_event(decision, last.n, now, None), observed_only=True)
+    word = "cancelled" if _cancelled(last) else "failed"
     return (
         decided,
-        events.RunEnded(at=now.wall, state="failed", code=code, why=f"observed only: {decision.reason}"),
+        events.RunEnded(at=now.wall, state=word, code=code, why=f"observed only: {decision.reason}"),
     )
+
+
+def _cancelled(last: run.Attempt) -> bool:
+    verdict = run.verdict_of(last)
+    return verdict is not None and verdict.cause is Cause.CANCELLED
 
 
 def exit_code(state: run.RunState) -> int:
