@@ -68,7 +68,7 @@ def measure(name: str, share: float) -> dict:
         case "logs":
             return diagnosis.measure(max(5, int(10 * share)))
         case "steps":
-            return step_time.step_time(max(10, min(160, int(30 * share))))
+            return step_time.step_time(60 * share)
         case "far":
             return far_boxes.far_boxes(max(3, int(10 * share)))
         case "pods":
