@@ -79,7 +79,7 @@ def _options(
         if log is None and not outputs:
             saying.say("its output goes to no file, so its log cannot be followed (--log FILE names one)")
     elif scheme == "slurm":
-        handle, argv, cwd = _slurm_job(rest)
+        handle, argv, cwd = _slurm_job(rest, given["act"])
         env = dict(os.environ)
     elif scheme == "docker":
         handle, argv = _docker_container(rest)
@@ -122,10 +122,10 @@ def _options(
     return asked, handle, env
 
 
-def _slurm_job(job_id: str) -> tuple[str, tuple[str, ...], str]:
+def _slurm_job(job_id: str, act: bool) -> tuple[str, tuple[str, ...], str]:
     from runward.wiring import slurm_runs
 
-    return slurm_runs.attach(job_id)
+    return slurm_runs.attach(job_id, act=act)
 
 
 def _keep_slurm(name: str, job_id: str) -> None:

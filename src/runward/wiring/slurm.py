@@ -3,7 +3,7 @@
 import os
 from typing import NoReturn
 
-from runward.backends.slurm import backend, commands, records, statuses, words
+from runward.backends.slurm import backend, commands, looking, records, statuses, words
 from runward.core import context, errors, settings
 from runward.runners import local
 from runward.scan import tailer
@@ -30,7 +30,7 @@ def cluster(chosen: settings.Settings) -> backend.Slurm:
 def record_of(job_id: str) -> records.Record:
     """What Slurm knows of a job now. Raises NotFound, Unreachable."""
     asking = ask()
-    found = asking.queue([job_id])
+    found = looking.with_wholes(asking.queue([job_id]), [job_id])
     if any(one.startswith(f"{job_id}_") for one in found):
         _not_found(job_id, found)  # an array: accounting names it as if it were one job until it is split
     told = found.get(job_id) or asking.accounts([job_id]).get(job_id) or asking.show(job_id).get(job_id)
@@ -76,6 +76,7 @@ def nodes_of(nodes: str) -> list[str]:
 def show(job_id: str) -> dict[str, str]:
     """All that `scontrol show job` has of a job, by its words. Raises NotFound, Unreachable."""
     asking = ask()
-    if job_id not in asking.show(job_id):
-        _not_found(job_id, {})
+    found = asking.show(job_id)
+    if job_id not in looking.with_wholes(found, [job_id]):
+        _not_found(job_id, found)
     return asking.fields(job_id)

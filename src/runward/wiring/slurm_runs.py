@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from runward.backends.slurm import backend, limits, one_run, records, words
+from runward.backends.slurm import arrays, backend, limits, one_run, records, words
 from runward.core import (
     effects,
     errors,
@@ -126,9 +126,17 @@ def canceller(record: records.Record | None, status: job.JobStatus) -> str | Non
 # -- attaching -----------------------------------------------------------------------------------------------
 
 
-def attach(job_id: str) -> tuple[str, tuple[str, ...], str]:
+def attach(job_id: str, *, act: bool) -> tuple[str, tuple[str, ...], str]:
     """Handle, command and directory of a job that runs. Raises NotFound, UsageError, Unreachable."""
     shown = slurm.show(job_id)
+    if act and shown.get("HetJobId"):
+        raise errors.UsageError(
+            errors.Problem(
+                "is a heterogeneous job, and Slurm does not say how to submit one again",
+                f"slurm:{job_id}",
+                next_step="Watch it without --act, or submit it with runward submit --on slurm.",
+            )
+        )
     record = slurm.record_of(job_id)
     command = tuple(shown.get("Command", "").split())
     return f"{job_id}@{record.restarts or 0}", command, record.workdir or os.getcwd()
@@ -183,23 +191,19 @@ def check(asked: options.RunOptions, sbatch: Sequence[str]) -> list[errors.Probl
         word = option.partition("=")[0]
         if word in _OURS:
             found.append(errors.Problem(f"{word} is set by Runward itself", "--place-arg"))
-        if word == "--array" and not _one_element(option):
-            found.append(
-                errors.Problem(
-                    f"{option} makes many jobs, and a run is one",
-                    "--place-arg",
-                    next_step="Submit each element as a run of its own (--array=3-3), or attach to each.",
-                )
+    elements = arrays.asked(sbatch, limits.directives(script))
+    if elements is not None and arrays.only(elements) is None:
+        found.append(
+            errors.Problem(
+                f"--array={elements} makes many jobs, and a run is one",
+                "--place-arg" if arrays.asked(sbatch, ()) else asked.argv[0],
+                next_step="Submit each element as a run of its own (--place-arg=--array=3-3), or attach to each.",
             )
+        )
     return found
 
 
 _OURS = frozenset({"--comment", "--parsable", "--test-only", "--wait", "-W", "--wrap"})
-
-
-def _one_element(option: str) -> bool:
-    first, _, last = option.partition("=")[2].partition("-")
-    return first.isdigit() and last in ("", first)
 
 
 def _begins_with_interpreter(path: str) -> bool:

@@ -108,9 +108,31 @@ def test_an_element_of_an_array_is_a_run_of_its_own(world: worlds.World) -> None
     process = world.start("attach", f"slurm:{out}_3", "--name", "demo")
     world.ended(process)
     assert world.attempts()[0]["exit"]["code"] == 4
-    missing = world.runward("diagnose", f"slurm:{out}")
-    assert missing.returncode == 3
-    assert f"{out}_2" in missing.stderr
+    for verb in ("diagnose", "attach"):
+        missing = world.runward(verb, f"slurm:{out}")
+        assert missing.returncode == 3, missing.stdout + missing.stderr
+        assert f"{out}_2" in missing.stderr
+
+
+def test_a_heterogeneous_job_is_one_run_that_is_watched_and_not_handed_over(world: worlds.World) -> None:
+    script = world.script('echo "KeyError: 1"; exit 3')
+    out = world.cluster.run("sbatch", "--parsable", "-n1", ":", "-n1", str(script)).strip()
+    waiting.wait_until(lambda: not world.cluster.live(), "both parts are over", 60)
+    refused = world.runward("attach", f"slurm:{out}", "--act", "--name", "acted")
+    assert (refused.returncode, "heterogeneous" in refused.stderr) == (2, True), refused.stderr
+    assert world.runward("status", "acted").returncode == 3, "nothing was begun"
+    world.ended(world.start("attach", f"slurm:{out}", "--name", "demo"))
+    assert world.attempts()[0]["exit"]["code"] == 3
+
+
+def test_a_script_that_asks_for_an_array_itself_is_refused_unless_one_element_is_chosen(
+    world: worlds.World,
+) -> None:
+    script = world.script('#SBATCH --array=0-3\necho "element $SLURM_ARRAY_TASK_ID"')
+    refused = world.runward("submit", "--on", "slurm", "--name", "demo", str(script))
+    assert (refused.returncode, "--array=0-3 makes many jobs" in refused.stderr) == (2, True), refused.stderr
+    assert world.ended(world.submit("--place-arg=--array=2", str(script))) == 0, world.words()
+    assert world.attempts()[0]["job"].endswith("_2")
 
 
 def test_a_controller_that_is_stopped_for_a_while_ends_nothing(world: worlds.World) -> None:

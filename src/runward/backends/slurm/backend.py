@@ -14,7 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runward import ports
-from runward.backends.slurm import aged, appended, chains, commands, looking, paths, records, statuses, words
+from runward.backends.slurm import (
+    aged,
+    appended,
+    arrays,
+    chains,
+    commands,
+    limits,
+    looking,
+    paths,
+    records,
+    statuses,
+    words,
+)
 from runward.core import job
 
 SBATCH = "slurm.sbatch"
@@ -231,7 +243,9 @@ class Slurm:
             self._unsure[token] = self._means.mono()
             raise
         self.looker.hurry()
-        element = _only_element(extra)
+        script = os.path.join(spec.cwd, spec.argv[0])
+        elements = arrays.asked(extra, limits.directives(script))
+        element = arrays.only(elements) if elements is not None else None
         return f"{job_id}_{element}@0" if element is not None else f"{job_id}@0"
 
     def belonging(self, belongs: Callable[[records.Record], bool]) -> list[records.Record]:
@@ -329,15 +343,6 @@ class Slurm:
         """What is known of a job, for those who explain its end."""
         memory = self._jobs.get(split(handle)[0])
         return memory.record if memory is not None else None
-
-
-def _only_element(options: Sequence[str]) -> str | None:
-    """The element where `--array` names exactly one."""
-    for option in options:
-        if option.startswith("--array="):
-            first, _, last = option.removeprefix("--array=").partition("-")
-            return first if first.isdigit() and last in ("", first) else None
-    return None
 
 
 def _user(patterns: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ def warned(options: Sequence[str], script: str | None) -> Warned | None:
     >>> warned(["--signal=B:USR1@300"], None), warned(["--time=1"], None)
     (Warned(signum=10, lead_s=300.0), None)
     """
-    for text in (*reversed(options), *_directives(script)):
+    for text in (*reversed(options), *directives(script)):
         match = _OPTION.search(text)
         signum = _signum(match["sig"]) if match else None
         if match and signum is not None:
@@ -38,7 +38,8 @@ def warned(options: Sequence[str], script: str | None) -> Warned | None:
     return None
 
 
-def _directives(script: str | None) -> list[str]:
+def directives(script: str | None) -> list[str]:
+    """The script's `#SBATCH` lines; none where it cannot be read."""
     if script is None:
         return []
     try:

@@ -113,7 +113,7 @@ class Looker:
             return Look(self._mono(), failed=str(error))
         self._crowded = self._crowded or (whole and len(found) > max(_CROWD, 2 * len(jobs)))
         links = chains.index(found.values())
-        found = _with_wholes(found, jobs)
+        found = with_wholes(found, jobs)
         wanted = set(jobs)
         absent = [one for one in jobs if one not in found]
         why_not: dict[str, str] = {}
@@ -121,7 +121,7 @@ class Looker:
         if absent:
             extra, why_not = self._beyond(absent)
         kept = {
-            key: record for key, record in {**found, **_with_wholes(extra, absent)}.items() if key in wanted
+            key: record for key, record in {**found, **with_wholes(extra, absent)}.items() if key in wanted
         }
         self._own = {key for key, record in kept.items() if record.uid == self._uid}
         denied = frozenset(one for one in absent if one not in kept and one not in why_not)
@@ -147,8 +147,8 @@ class Looker:
         return found, {key: why for key, why in why_not.items() if key not in found}
 
 
-def _with_wholes(found: dict[str, records.Record], jobs: Sequence[str]) -> dict[str, records.Record]:
-    """Heterogeneous jobs are listed by their parts."""
+def with_wholes(found: dict[str, records.Record], jobs: Sequence[str]) -> dict[str, records.Record]:
+    """With the heterogeneous ones among `jobs`, which Slurm lists by their parts."""
     parts: dict[str, list[records.Record]] = {}
     for key, record in found.items():
         if "+" in key:
