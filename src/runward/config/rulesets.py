@@ -17,7 +17,7 @@ from typing import Any
 import runward
 from runward.core import errors, literals, rules
 
-FORMAT = 3
+FORMAT = 4
 """Part of the cache's key: raise it when the compiled form changes."""
 _MAX_FILE = 4 << 20
 _KEPT = 8

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _c: Any = getattr(re, "_constants", None)
 _p: Any = getattr(re, "_parser", None)
@@ -248,16 +248,30 @@ def heads(pattern: str) -> tuple[tuple[str, int], ...]:
 
 KEY, SHARED = 6, 8
 """Bytes of a key; so many literals share one."""
+_WORDS = (
+    b" loading update training document documents warning warnings connect connected connection from ranks across time "
+    b"dataset datasets model models checkpoint checkpoints running starting started finished process processes group "
+    b"device devices memory available using version python torch files directory config batch tokens samples worker "
+)
+"""Words of healthy logs that are no line of `COMMON`: a key within them would be met all the time."""
 Key = tuple[str, int]
 """A part of a literal that is looked for in its stead, and where in the literal it begins."""
 
 
-def distinct(needs: Iterable[Required | None]) -> dict[tuple[bytes, bool], list[int]]:
-    """Every literal and whether its case is left open, in order, with the places of the needs that want it."""
-    found: dict[tuple[bytes, bool], list[int]] = {}
+class Literal(NamedTuple):
+    """One byte string to look for."""
+
+    text: bytes
+    nocase: bool
+    """ASCII letters match without case; `text` is lower case then."""
+
+
+def distinct(needs: Iterable[Required | None]) -> dict[Literal, list[int]]:
+    """Every literal, in order, with the places of the needs that want it."""
+    found: dict[Literal, list[int]] = {}
     for place, need in enumerate(needs):
         for text in need.as_bytes() if need else ():
-            found.setdefault((text, need.nocase if need else False), []).append(place)
+            found.setdefault(Literal(text, need.nocase if need else False), []).append(place)
     return found
 
 
@@ -269,7 +283,8 @@ def keys(words: Sequence[tuple[bytes, bool]]) -> list[Key]:
     low = [text.lower() for text, _ in words]
     parts = [[text[at : at + KEY] for at in range(len(text) - KEY + 1)] for text in low]
     often = Counter(part for own in parts for part in set(own))
-    common = {part: _COMMON_LOW.count(part) for part in often}
+    usual = _COMMON_LOW + _WORDS
+    common = {part: usual.count(part) for part in often}
     shared: Counter[bytes] = Counter()
     found: list[Key] = [(text.decode("utf-8", "surrogateescape"), 0) for text, _ in words]
     for place in sorted(range(len(words)), key=lambda place: len(low[place])):

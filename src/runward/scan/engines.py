@@ -9,18 +9,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from runward.core import literals
 from runward.scan import trie
 
+Literal = literals.Literal
 Stops = list[tuple[int, int]]
 """(end of the literal, index of the literal), ascending; overlapping ones included."""
-
-
-class Literal(NamedTuple):
-    """One byte string to look for."""
-
-    text: bytes
-    nocase: bool
-    """ASCII letters match without case; `text` is lower case then."""
 
 
 class Engine(Protocol):

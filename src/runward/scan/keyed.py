@@ -11,6 +11,9 @@ from runward.core import literals
 from runward.scan import engines
 
 _Text = bytes | bytearray
+_Row = tuple[int, int, bytes, bool]
+"""A literal's place, how far behind its begin the part ends, the literal itself, and whether its case is open."""
+_SEVERAL, _NONE, _UNMET = -1, -2, -3
 
 
 class Keyed:
@@ -22,16 +25,17 @@ class Keyed:
         """`inner` looks for `parts(wanted, keys)`; `keys` belong to `wanted`, one by one."""
         self.name = inner.name
         self._inner = inner.stops
+        self._wanted, self._keys = wanted, keys
         looked_for = _looked_for(wanted, keys)
         places = {part: place for place, part in enumerate(dict.fromkeys(looked_for))}
-        self._rows: list[list[tuple[int, int, bytes, bool]]] = [[] for _ in places]
-        for place, ((text, nocase), part, (_, at)) in enumerate(zip(wanted, looked_for, keys, strict=True)):
-            self._rows[places[part]].append((place, at + len(part.text), text, nocase))
-        self._whole = [
-            row[0][0] if len(row) == 1 and wanted[row[0][0]] == part else -1
-            for row, part in zip(self._rows, places, strict=True)
-        ]
-        """The one literal that a part is, all of it; else -1, or -2 where nothing is wanted of it."""
+        self._parts = list(places)
+        self._members: list[list[int]] = [[] for _ in places]
+        """Of each part: the literals that it may stand for."""
+        for place, part in enumerate(looked_for):
+            self._members[places[part]].append(place)
+        self._rows: dict[int, list[_Row]] = {}
+        self._whole = [_UNMET] * len(places)
+        """The one literal that a part is, all of it; else `_SEVERAL`, `_NONE` or `_UNMET`."""
 
     def only(self, wanted: Sequence[bool]) -> "Keyed":
         """The same for some of the literals, with their places."""
@@ -41,8 +45,21 @@ class Keyed:
 
     def keep(self, wanted: Sequence[bool]) -> None:
         """Report these literals only."""
-        self._rows = [[one for one in row if wanted[one[0]]] for row in self._rows]
-        self._whole = [whole if row else -2 for row, whole in zip(self._rows, self._whole, strict=True)]
+        self._members = [[place for place in row if wanted[place]] for row in self._members]
+        self._rows, self._whole = {}, [_UNMET] * len(self._members)
+
+    def _meet(self, part: int) -> int:
+        """A part stands in the text for the first time: only now is made ready what it may stand for."""
+        row = self._rows[part] = [
+            (place, self._at(place, part), *self._wanted[place]) for place in self._members[part]
+        ]
+        whole = row[0][0] if len(row) == 1 and self._wanted[row[0][0]] == self._parts[part] else _SEVERAL
+        self._whole[part] = whole if row else _NONE
+        return self._whole[part]
+
+    def _at(self, place: int, part: int) -> int:
+        """How far behind the begin of a literal its part ends."""
+        return self._keys[place][1] + len(self._parts[part].text)
 
     def stops(self, data: _Text, start: int, end: int) -> engines.Stops:
         """As `engines.Engine.stops`."""
@@ -51,10 +68,12 @@ class Keyed:
         low: _Text = b""
         for stop, part in self._inner(data, start, end):
             place = whole[part]
+            if place == _UNMET:
+                place = self._meet(part)
             if place >= 0:
                 found.append((stop, place))
                 continue
-            if place < -1:
+            if place == _NONE:
                 continue
             for place, behind, text, nocase in rows[part]:
                 at = stop - behind
@@ -69,11 +88,12 @@ class Keyed:
 
 
 def _looked_for(wanted: Sequence[engines.Literal], keys: Sequence[literals.Key]) -> list[engines.Literal]:
+    made = {
+        key: engines.Literal(key.encode("utf-8", "surrogateescape"), nocase=True)
+        for key in {key for key, _ in keys}
+    }
     return [
-        one
-        if len(one.text) <= literals.KEY
-        else engines.Literal(key.encode("utf-8", "surrogateescape"), nocase=True)
-        for one, (key, _) in zip(wanted, keys, strict=True)
+        one if len(one[0]) <= literals.KEY else made[key] for one, (key, _) in zip(wanted, keys, strict=True)
     ]
 
 

@@ -110,7 +110,7 @@ def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
     sources = tuple(p.encode() if isinstance(p, str) else p for p in patterns)
     if known is None:
         known = Known(_checked(sources, labels, chosen))
-    words = {engines.Literal(*word): want for word, want in literals.distinct(known.needs).items()}
+    words = literals.distinct(known.needs)
     wanted = list(words)
     if len(known.keys) != len(wanted):
         known = replace(known, keys=())
