@@ -5,8 +5,8 @@ The same `Reader` serves a post-mortem over files and a watcher over growing log
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from runward.core import casebook, context, diagnosis, failures, log_data, rules, signals, tracebacks
 
@@ -26,8 +26,7 @@ SECTION = "file_section"
 IGNORED_RULE = "python_exception_ignored"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How a source is read."""
 
     counted: bool = True
@@ -262,8 +261,7 @@ class _LineCounter:
         self._data = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """One log to read: who speaks in it, and its pieces in order."""
 
     source: signals.Source
@@ -276,8 +274,7 @@ class Log:
     """Where a file's reader adds what it met. Such a log can be read in another process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(NamedTuple):
     """What is needed to read logs: rules, and a way to make scanners of them."""
 
     ruleset: rules.RuleSet

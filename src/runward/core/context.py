@@ -7,7 +7,7 @@ are ignored, and words that are not understood are kept as text for the rules.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runward.core import exits
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from runward.core import flight, job
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """Words of another witness than the log, to be read by the same rules."""
 
     source: str

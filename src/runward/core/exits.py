@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runward.core import failures
 
@@ -33,8 +32,7 @@ SIGNAMES: Mapping[int, str] = {
 _C, _A = failures.Cause, failures.Action
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(NamedTuple):
     """What a status says when nothing else speaks."""
 
     cause: failures.Cause

@@ -9,7 +9,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 _c: Any = getattr(re, "_constants", None)
@@ -32,8 +31,7 @@ COMMON = (
 _COMMON_LOW = COMMON.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Required:
+class Required(NamedTuple):
     """Literals of a pattern, and how many bytes after the match's start they begin."""
 
     alternatives: tuple[str, ...]
@@ -48,8 +46,7 @@ class Required:
         return tuple(text.encode("utf-8", "surrogateescape") for text in self.alternatives)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     alternatives: tuple[bytes, ...]
     lo: int
     hi: int

@@ -5,8 +5,8 @@ rule say "the message begins with this". Bounded: at most eight prefixes of a li
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from runward.core import structured
 
@@ -19,8 +19,7 @@ _MONTHS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(NamedTuple):
     """The parsed front of a line, and where its message begins."""
 
     body: str

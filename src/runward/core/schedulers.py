@@ -1,15 +1,14 @@
 """The words of Slurm, Kubernetes, Ray and Docker for how a job stands, as causes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runward.core import failures
 
 _C, _A = failures.Cause, failures.Action
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """What a scheduler's word says. `cause` None: it only says that somebody has to look."""
 
     cause: failures.Cause | None

@@ -4,15 +4,14 @@ After NVIDIA's Xid catalog (immediate actions, 2025) and operators' practice whe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runward.core import failures
 
 _C, _A = failures.Cause, failures.Action
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """An Xid as cause and action."""
 
     cause: failures.Cause

@@ -5,8 +5,7 @@ at most 4 KiB, and a pattern that failed 16 times on one line is left alone for 
 the next 3 KiB).
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from runward.core import log_data
 from runward.scan import patterns
@@ -127,8 +126,7 @@ class Finder:
         found.sort(key=lambda hit: hit.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class _Long:
+class _Long(NamedTuple):
     """A line that is seen through windows."""
 
     text: _Text

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from runward.core import backtracking, errors, literals
 from runward.scan import careful, engines, keyed
@@ -14,8 +15,7 @@ Need = tuple[int, int, int | None, Look]
 """A pattern that a literal stands for: index; bytes between match start and literal, least and most; how to look."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What was found out about patterns before, and kept: then nothing is parsed here."""
 
     needs: Sequence[literals.Required | None]
@@ -82,8 +82,7 @@ class Compiled:
         return pattern, need.lo, need.hi, look
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How patterns are compiled."""
 
     engine: str | None = None
@@ -113,7 +112,7 @@ def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
     words = literals.distinct(known.needs)
     wanted = list(words)
     if len(known.keys) != len(wanted):
-        known = replace(known, keys=())
+        known = known._replace(keys=())
     choice = engines.choose(keyed.parts(wanted, known.keys) if known.keys else wanted, chosen.engine)
     engine = keyed.Keyed(choice.engine, wanted, known.keys) if known.keys else choice.engine
     return Compiled(labels, sources, known, engine, choice.notes, words, chosen.sparse)
@@ -157,7 +156,7 @@ def rebuilt(compiled: Compiled) -> Compiled:
     wanted = list(words)
     make = engines.ENGINES[compiled.engine.name]  # tried already, with more literals
     engine = keyed.Keyed(make(keyed.parts(wanted, keys)), wanted, keys) if keys else make(wanted)
-    return replace(compiled, engine=engine, words=words, known=replace(compiled.known, keys=keys), lean={})
+    return replace(compiled, engine=engine, words=words, known=compiled.known._replace(keys=keys), lean={})
 
 
 def _checked(

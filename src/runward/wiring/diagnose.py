@@ -5,8 +5,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from runward.app import diagnose as app
 from runward.config import rulesets
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from runward.core import flight
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(NamedTuple):
     """What a target offers: its logs, and what its backend knows."""
 
     logs: tuple[app.Log, ...]
-    context: contexts.Context = field(default_factory=contexts.Context)
+    context: contexts.Context = contexts.Context()
     one_attempt: bool = False
     """Whether these are the logs of the wanted attempt alone."""
     search: app.Dumps | None = None
@@ -69,12 +68,11 @@ def engine(
     return app.Engine(loaded, lambda: scan.LineScanner(compiled))
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What `runward diagnose` was asked."""
 
     targets: tuple[str, ...]
-    context: contexts.Context = field(default_factory=contexts.Context)
+    context: contexts.Context = contexts.Context()
     kernel_logs: tuple[str, ...] = ()
     attempt: int | None = None
     since: float | None = None
@@ -84,8 +82,7 @@ class Question:
     explain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The diagnosis, what was weighed for it, and what reading the logs met."""
 
     diagnosis: failures.Diagnosis
