@@ -21,7 +21,7 @@ _PIPE = 1 << 20
 _ROWS = 256
 """Notes that go through the pipe together."""
 _SIGNAL = tuple(signals.Signal.__dataclass_fields__)
-_TRACEBACK = tuple(tracebacks.Traceback.__dataclass_fields__)
+_TRACEBACK = tracebacks.Traceback._fields
 
 
 def reader(workers: int) -> Callable[..., casebook.Casebook]:

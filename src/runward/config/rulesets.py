@@ -11,8 +11,8 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import runward
 from runward.core import errors, literals, rules
@@ -24,8 +24,7 @@ _KEPT = 8
 """Compiled sets of rules that are kept, of the files as they are and were."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """The content of one rule file."""
 
     name: str

@@ -111,7 +111,7 @@ def _tracebacks(book: casebook.Casebook) -> dict[tuple[str | None, int | None], 
     found = {}
     for one in (*book.first_tracebacks, *book.tracebacks):
         calm = one.start is not None and (one.file, one.start) in book.calm
-        found[(one.file, one.offset)] = replace(one, quoted=one.quoted or calm)
+        found[(one.file, one.offset)] = one._replace(quoted=one.quoted or calm)
     return found
 
 

@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from runward.core import failures, rules, signals, tracebacks
 
@@ -43,16 +44,14 @@ class Bucket:
         yield from self.last
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A signal and when it was read: `order` grows with every signal of the book."""
 
     order: int
     signal: signals.Signal
 
 
-@dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(NamedTuple):
     """A line that shows a step beyond all earlier ones of its stream."""
 
     order: int
@@ -79,8 +78,7 @@ class Progress:
     """Time of some steps, for the estimate of clock skew between files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """Loss and gradient norm of one report; NaN and infinities as such."""
 
     order: int

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from runward.core import (
     actions,
@@ -36,8 +36,7 @@ TIMEOUTS = guilty.TIMEOUTS
 _SHUTDOWN = candidates.GENERIC
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """The chosen candidate and everything that it was chosen from."""
 
     chosen: candidates.Candidate

@@ -6,7 +6,7 @@ The enumerations are a public JSON contract: extend them, never rename a member.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Cause(StrEnum):
@@ -117,8 +117,7 @@ class Evidence:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(NamedTuple):
     """One thing to do, and the reason with the number that matters."""
 
     do: str
@@ -157,8 +156,7 @@ class Verdict:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressSpan:
+class ProgressSpan(NamedTuple):
     """First and last step that the log shows, with their unit (`step`, `iteration`, `epoch`)."""
 
     first_step: int | None = None
@@ -185,7 +183,7 @@ class Diagnosis:
     counter_evidence: tuple[Evidence, ...] = ()
     echoes: tuple[Evidence, ...] = ()
     advice: tuple[Advice, ...] = ()
-    progress: ProgressSpan = ProgressSpan()
+    progress: ProgressSpan = field(default_factory=ProgressSpan)
     notes: tuple[str, ...] = ()
     """What could not be observed, and what would settle an open question."""
     extra: Mapping[str, Any] = field(default_factory=dict)

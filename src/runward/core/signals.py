@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runward.core import failures, prefixes
 
@@ -61,8 +61,7 @@ class Signal:
     """Said in passing: of a record of level WARNING or below, or behind other words of a record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Where lines come from."""
 
     file: str | None = None
@@ -85,8 +84,7 @@ def whole(file: str | None) -> str | None:
     return file.partition(_PART)[0] if file else file
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """One line of a source that a pattern was found in."""
 
     text: str

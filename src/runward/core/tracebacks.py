@@ -6,6 +6,7 @@ exception. Bounded: 64 open groups, 200 lines each. Costs nothing while no group
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from runward.core import prefixes, signals
 
@@ -29,8 +30,7 @@ _READING = re.compile(
 _FOREIGN = re.compile(r"\d+%\||it/s\b|s/it\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Traceback:
+class Traceback(NamedTuple):
     """One finished traceback."""
 
     name: str
