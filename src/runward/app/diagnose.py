@@ -177,7 +177,7 @@ class Reader:
         if rank is not None and self._leads and "worker" in name.lower():
             rank += 1
         self._said = set()
-        self._source = replace(self._source, rank=rank, file=signals.part(self._source.file, name))
+        self._source = self._source._replace(rank=rank, file=signals.part(self._source.file, name))
         self._grouper.speak(self._source)
 
     def _hear(self, found: signals.Signal) -> None:

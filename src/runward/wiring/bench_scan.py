@@ -100,16 +100,16 @@ def _ripgrep() -> str:
 
 
 def _patterns(rg: str, folder: str) -> list[tuple[str, str]]:
-    """Shipped rules that ripgrep understands too, each with a line that it matches; what is planted first."""
+    """Shipped rules that ripgrep understands too, each with a line that it matches; what the logs hold first."""
     from runward.config import rulesets
     from runward.scan import samplelogs
 
-    planted = samplelogs.PLANTED[0].decode()
+    held = [samplelogs.PLANTED[0].decode(), samplelogs.iteration(random.Random(1), 1)]  # noqa: S311 -- a sample
     rules = [(rule.pattern, rule.match[0]) for rule in rulesets.full(user=False).rules if rule.match]
     able = [(pattern, line) for pattern, line in rules if not _ONLY_PYTHON.search(pattern)]
     if _rg_code(rg, folder, [pattern for pattern, _ in able]) == 2:
         able = [(pattern, line) for pattern, line in able if _rg_code(rg, folder, [pattern]) != 2]
-    return sorted(able, key=lambda rule: not re.search(rule[0], planted))
+    return sorted(able, key=lambda rule: not any(re.search(rule[0], line) for line in held))
 
 
 def _rg_code(rg: str, folder: str, patterns: Sequence[str]) -> int:
