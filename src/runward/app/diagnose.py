@@ -186,7 +186,7 @@ class Reader:
             return
         self._said.add(found.rank)
         if self._source.rank is None and self._said == {found.rank}:
-            self._source = replace(self._source, rank=found.rank)
+            self._source = self._source._replace(rank=found.rank)
             self._grouper.speak(self._source)
 
     def _follow(self, chunk: log_data.Chunk, cursor: int, end: int, *, last: bool) -> None:
