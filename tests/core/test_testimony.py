@@ -14,6 +14,7 @@ from runward.core import context, failures, job, testimony
         ("gpu_idle", "gpu_idle"),
         ("max_runtime", "time_limit"),
         ("nonfinite_loss", "numerical_instability"),
+        ("let_go", "unknown"),
     ],
 )
 def test_an_end_that_was_our_own_decision_is_not_told_of_somebody_else(word, cause):

@@ -83,7 +83,7 @@ def _context(
         state=status.word.upper() if status.state in _SCHEDULER_WORDS and not ours else "",
         witnesses=(*(() if ours else status.witnesses), *means.witnesses(hand.handle, status)),
         texts=means.texts(hand.handle, status),
-        stopped_by_us=ending.why if ending is not None else "",
+        stopped_by_us=context.by_us(ending, observe_only=means.options.observe_only),
         total_steps=hand.follower.standing.tracker.total,
         node=status.node,
     )

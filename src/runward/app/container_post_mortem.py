@@ -95,12 +95,11 @@ def examine(seen: containers.Container, sources: Sources) -> PostMortem:
     """The post-mortem of one container. Never raises for what cannot be seen."""
     asking, now = _Asking(), sources.now()
     end = seen.finished_at if seen.finished_at is not None else now
-    window = (end - WINDOW_BEFORE_S, min(now, end + WINDOW_AFTER_S))
+    window = end - WINDOW_BEFORE_S, min(now, end + WINDOW_AFTER_S)
     # What is asked of other programs is begun first: a slow nvidia-smi or journal delays nothing but itself.
     with futures.ThreadPoolExecutor(max_workers=3) as pool:
-        kernel_asked = pool.submit(sources.kernel, *window)
+        kernel_asked, resources_asked = pool.submit(sources.kernel, *window), pool.submit(sources.resources)
         daemon_asked = pool.submit(sources.daemon, *window)
-        resources_asked = pool.submit(sources.resources)
         events: Sequence[containers.ContainerEvent] = asking.ask(
             "Docker events", lambda: sources.events(seen), ()
         )
@@ -115,7 +114,7 @@ def examine(seen: containers.Container, sources: Sources) -> PostMortem:
         now=now,
         events=events,
         oom_records=kernel.oom_records,
-        segfaults=[text for _, text in kernel.around if "segfault" in text] if seen.exit_code == 139 else (),
+        segfaults=_segfaults(seen, kernel),
         oom_counter=counter,
         log=log.diagnosis,
         engine_started_at=started,
@@ -135,6 +134,10 @@ def examine(seen: containers.Container, sources: Sources) -> PostMortem:
         now,
         sources.box(end) if seen.finished_at is not None else None,
     )
+
+
+def _segfaults(seen: containers.Container, kernel: KernelView) -> Sequence[str]:
+    return [text for _, text in kernel.around if "segfault" in text] if seen.exit_code == 139 else ()
 
 
 def dead_since(seen: Iterable[containers.Container], since: float) -> list[containers.Container]:

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runward.core import exits
 
 if TYPE_CHECKING:
-    from runward.core import flight, job
+    from runward.core import events, flight, job
+
+
+LET_GO = "let_go"
+"""In place of the word of an end: what is only observed is not ended, it is no longer watched."""
+
+
+def by_us(ending: "events.EndDecided | None", *, observe_only: bool) -> str:
+    """The word of our own decision to end an attempt; empty without one."""
+    if ending is None:
+        return ""
+    return LET_GO if observe_only else ending.why
 
 
 class Text(NamedTuple):

@@ -194,13 +194,7 @@ def number(text: str | None) -> float | None:
 
 def parse(text: str, asked: Questions) -> Facts:
     """The answer as values; anything at all may stand in `text`."""
-    lines = text.split("\n")
-    begun = BEGIN in lines
-    body = lines[lines.index(BEGIN) + 1 :] if begun else []
-    complete = END in body
-    if complete:
-        body = body[: body.index(END)]
-    answer = _Answer(body)
+    answer, complete = _answer(text)
     places: dict[str, list[tuple[str, str]]] = {}
     for place, word in enumerate(asked.words()):
         key, _, value = word.partition("=")
@@ -235,6 +229,14 @@ def parse(text: str, asked: Questions) -> Facts:
         handbooks=_pages(answer.all("handbook")),
         whys={key.removesuffix(".why"): values[-1] for key, values in answer.values.items() if key.endswith(".why")},
     )  # fmt: skip
+
+
+def _answer(text: str) -> tuple[_Answer, bool]:
+    """What stands between the marks, and whether the second one came."""
+    lines = text.split("\n")
+    body = lines[lines.index(BEGIN) + 1 :] if BEGIN in lines else []
+    complete = END in body
+    return _Answer(body[: body.index(END)] if complete else body), complete
 
 
 def _pages(rows: Sequence[str]) -> dict[str, str]:

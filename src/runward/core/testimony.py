@@ -65,6 +65,9 @@ def _made(
 
 
 def _ours(ctx: context.Context) -> list[candidates.Candidate]:
+    if ctx.stopped_by_us == context.LET_GO:
+        text = "it is no longer watched, and was left running"
+        return [_made(_C.UNKNOWN, _A.NONE, 99, text, "watcher")]
     found = _OURS.get(ctx.stopped_by_us)
     return [_made(found[0], found[1], 99, found[2], "keeper")] if found else []
 

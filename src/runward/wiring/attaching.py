@@ -4,6 +4,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from runward.config import policy_files, setting_files
@@ -64,39 +65,26 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
     return launching.foreground(store, row, asked, engine)
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is known of a target before it is watched."""
+
+    handle: str
+    argv: tuple[str, ...] = ()
+    cwd: str | None = None
+    """Where it was started; None: here."""
+    env: dict[str, str] | None = None
+    """What a restart would be given, where one is possible."""
+    target: str | None = None
+    """The target in full, where it was given in short."""
+
+
 def _options(
     target: str, scheme: str, rest: str, given: Mapping[str, Any]
 ) -> tuple[options.RunOptions, str, dict[str, str] | None]:
     """The run's options, the handle of its first attempt, and its environment where a restart is possible."""
-    resume_by = restart_ways.checked(scheme, given)
-    cwd, handle, log = os.getcwd(), f"given:{rest}", given["log"]
-    argv: tuple[str, ...] = ()
-    env: dict[str, str] | None = None
-    if scheme == "local":
-        pid = _pid(rest)
-        own, argv, cwd, outputs = attached.describe_process(pid)
-        handle, env = f"given:{own}", attached.environment_of(pid)
-        if log is None and not outputs:
-            saying.say("its output goes to no file, so its log cannot be followed (--log FILE names one)")
-    elif scheme == "slurm":
-        handle, argv, cwd = _slurm_job(rest, given["act"])
-        env = dict(os.environ)
-    elif scheme == "docker":
-        handle, argv = _docker_container(rest)
-    elif scheme == "pod":
-        from runward.wiring import pod_runs
-
-        handle, argv, cwd = pod_runs.attach(rest, act=bool(given["act"]))
-    elif scheme == "k8s":
-        from runward.wiring import k8s_runs
-
-        handle, argv = k8s_runs.attach(rest, act=bool(given["act"]))
-    elif scheme == "ray" and given["act"]:
-        _check_ray(rest, given["resume_arg"])
-    elif scheme == "file":
-        rest = os.path.abspath(rest)
-        handle, target = f"given:{rest}", f"file:{rest}"
-        _check_log(rest)
+    resume_by, log = restart_ways.checked(scheme, given), given["log"]
+    found = _look(scheme, rest, given)
     if log is not None and scheme not in {"slurm", "pod"}:
         _check_log(os.path.join(os.getcwd(), log))
     chosen = {_SETTINGS[k]: v for k, v in preparing.as_settings(given, _SETTINGS).items()}
@@ -104,10 +92,10 @@ def _options(
     policy_files.choose_any(settings.run.policy)
     asked = options.RunOptions(
         name=given["name"] or _name(scheme, rest),
-        argv=argv,
-        cwd=cwd,
+        argv=found.argv,
+        cwd=found.cwd or os.getcwd(),
         backend=scheme,
-        target=target,
+        target=found.target or target,
         observe_only=not given["act"],
         checkpoints=os.path.abspath(given["checkpoints"]) if given["checkpoints"] else None,
         resume_arg=given["resume_arg"],
@@ -119,31 +107,55 @@ def _options(
         until_idle_s=given["until_idle"],
         settings=settings,
     )
-    return asked, handle, env
+    return asked, found.handle, found.env
 
 
-def _slurm_job(job_id: str, act: bool) -> tuple[str, tuple[str, ...], str]:
-    from runward.wiring import slurm_runs
+def _look(scheme: str, rest: str, given: Mapping[str, Any]) -> _Found:
+    """Raises NotFound, UsageError, Unreachable for what cannot be watched."""
+    act = bool(given["act"])
+    match scheme:
+        case "local":
+            return _process(rest, follows_log=given["log"] is not None)
+        case "file":
+            path = os.path.abspath(rest)
+            _check_log(path)
+            return _Found(f"given:{path}", target=f"file:{path}")
+        case "slurm":
+            from runward.wiring import slurm_runs
 
-    return slurm_runs.attach(job_id, act=act)
+            handle, argv, cwd = slurm_runs.attach(rest, act=act)
+            return _Found(handle, argv, cwd, dict(os.environ))
+        case "docker":
+            from runward.wiring import docker_runs
+
+            return _Found(*docker_runs.attach(rest))
+        case "pod":
+            from runward.wiring import pod_runs
+
+            return _Found(*pod_runs.attach(rest, act=act))
+        case "k8s":
+            from runward.wiring import k8s_runs
+
+            return _Found(*k8s_runs.attach(rest, act=act))
+        case "ray" if act:
+            from runward.wiring import ray_runs
+
+            ray_runs.check_attached(rest, given["resume_arg"])
+    return _Found(f"given:{rest}")
+
+
+def _process(rest: str, *, follows_log: bool) -> _Found:
+    pid = _pid(rest)
+    own, argv, cwd, outputs = attached.describe_process(pid)
+    if not follows_log and not outputs:
+        saying.say("its output goes to no file, so its log cannot be followed (--log FILE names one)")
+    return _Found(f"given:{own}", argv, cwd, attached.environment_of(pid))
 
 
 def _keep_slurm(name: str, job_id: str) -> None:
     from runward.wiring import slurm_runs
 
     slurm_runs.keep_attached(name, job_id)
-
-
-def _docker_container(name: str) -> tuple[str, tuple[str, ...]]:
-    from runward.wiring import docker_runs
-
-    return docker_runs.attach(name)
-
-
-def _check_ray(target: str, resume_arg: str | None) -> None:
-    from runward.wiring import ray_runs
-
-    ray_runs.check_attached(target, resume_arg)
 
 
 def _keep_docker(name: str, container: str) -> None:

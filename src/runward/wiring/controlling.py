@@ -123,7 +123,7 @@ def _is_settled(state: run.RunState, kind: str) -> bool:
 
 def _tell(state: run.RunState, told: str) -> str:
     live = state.live
-    if live is None or live.ending is None:
+    if live is None or live.ending is None or state.observe_only:
         return told
     word, grace = exits.SIGNAMES.get(live.ending.signum, f"signal {live.ending.signum}"), live.ending.grace_s
     text = f"attempt {live.n} is being ended: {word}" + (f", {grace:.0f} s of grace" if grace else "")

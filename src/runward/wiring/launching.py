@@ -136,7 +136,9 @@ class _Hand:
     def _stop(self, by: str) -> None:
         again = self._asked_at is not None
         grace = self._watch.driver.bound.grace_s
-        if again:
+        if self._watch.state.observe_only:
+            saying.say(f"{by}: it is no longer watched, and goes on")
+        elif again:
             saying.say("ending it at once")
         else:
             saying.say(f"{by}: asking the run to end, {grace:.0f} s of grace; once more ends it at once")

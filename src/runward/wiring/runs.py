@@ -31,7 +31,7 @@ def diagnosable(name: str, attempt: int | None = None) -> Sources:
     moment = looking.moments(state).get(chosen.n)
     return Sources(
         logs,
-        _context(chosen, chosen.handle, status, place),
+        _context(chosen, context.by_us(chosen.ending, observe_only=asked.observe_only), status, place),
         box=moment,
         search=assembly.search(asked, place, chosen, streams),
     )
@@ -54,14 +54,13 @@ def _chunks(stream: ports.LogStream) -> Iterator[ports.Chunk]:
 
 
 def _context(
-    attempt: run.Attempt, handle: str, status: job.JobStatus | job.Unseen, place: Place
+    attempt: run.Attempt, by_us: str, status: job.JobStatus | job.Unseen, place: Place
 ) -> context.Context:
-    ending = attempt.ending
-    by_us = ending.why if ending is not None else ""
     if attempt.live or isinstance(status, job.Unseen):
         return context.Context(
             exit=attempt.exit, running=attempt.live, stopped_by_us=by_us, total_steps=attempt.total
         )
+    handle = attempt.handle or ""
     return context.Context(
         exit=attempt.exit,
         running=False,
