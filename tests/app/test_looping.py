@@ -33,6 +33,12 @@ class Watch:
             self.driver.store.answer(request.id, 1.0)
             self.done = True
 
+    def prepare(self) -> None:
+        pass
+
+    def stirred(self) -> bool:
+        return False
+
     def due_in(self) -> float:
         return 60.0
 

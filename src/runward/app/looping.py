@@ -54,9 +54,11 @@ class Loop:
         """Tick what is due or was touched; after a signal everything, as it is not known whom it was for."""
         woken, self._woken = self._woken, False
         wanted = {*self._asked, *self._touched}
-        for watch in list(self.watches):
-            if not woken and not watch.due and watch.driver.row.id not in wanted:
-                continue
+        due = [watch for watch in self.watches if woken or watch.due or watch.driver.row.id in wanted]
+        due.sort(key=lambda watch: not watch.stirred())  # what changed is served first
+        for watch in due:
+            watch.prepare()
+        for watch in due:
             try:
                 watch.tick()
             except ports.LeaseLost:

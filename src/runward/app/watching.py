@@ -53,6 +53,8 @@ class RunWatch:
         self._next_tick = driver.clock.mono()
         self._last_tick: float | None = None
         self._answered: set[int] = set()
+        self.prepare: Callable[[], None] = lambda: None
+        """Begins what the next tick will wait for."""
         self.stirred: Callable[[], bool] = lambda: False
         """Whether the backend knows of something new: a look is due at once."""
 

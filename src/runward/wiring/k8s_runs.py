@@ -104,6 +104,7 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
         describe=lambda handle: observations.Launched(_job(handle).partition("@")[0], handle),
         wait_fds=lambda handle: cluster.wake_fds(_job(handle)),
         stirred=lambda handle: cluster.stirred(_job(handle)),
+        prepare=lambda handle: cluster.ask_for_logs(_job(handle)),
         witnesses=lambda _handle, status: k8s.node_facts(cluster, status)[0],
         texts=lambda handle, status: _texts(cluster, handle, status),
         spec_maker=_spec_maker,

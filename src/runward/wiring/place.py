@@ -34,6 +34,8 @@ class Place:
     wait_fds: Callable[[str], Sequence[int]] = lambda _handle: ()
     stirred: Callable[[str], bool] = lambda _handle: False
     """Whether something of the job changed since it was polled; beside `wait_fds`, which only end a sleep."""
+    prepare: Callable[[str], None] = lambda _handle: None
+    """Begins what the next look will need, so that the looks of many runs do not wait one after another."""
     looks: Callable[[str], pulse.Looks] = lambda _handle: pulse.Looks(lambda: None)
     suspended: Callable[[str], bool] = lambda _handle: False
     witnesses: Callable[[str, job.JobStatus], tuple[job.Witness, ...]] = lambda _handle, _status: ()

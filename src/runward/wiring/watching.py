@@ -187,6 +187,7 @@ def build(
         observers.append(listeners.Notices(asked, parts.clock, history))
     watch = watching.RunWatch(driver, observers, parts.tick_s(asked), lease.release, attendant.listing)
     watch.stirred = lambda: _stirred(driver, place)
+    watch.prepare = lambda: _prepare(driver, place)
     performer = performing.Performer(_hands(asked, driver, parts))
     driver.use(
         performer,
@@ -207,6 +208,12 @@ def _moved_at(attendant: attending.Attending) -> float | None:
     """When a witness of progress last moved in the live attempt."""
     found = attendant.silence()
     return found.moved_at if found is not None and found.progressed else None
+
+
+def _prepare(driver: driving.Driver, place: Place) -> None:
+    live = driver.state.live
+    if live is not None and live.handle is not None:
+        place.prepare(live.handle)
 
 
 def _stirred(driver: driving.Driver, place: Place) -> bool:

@@ -224,6 +224,7 @@ def stamped(*lines, start=0):
 
 def log_of(jobs, cluster, monkeypatch):
     monkeypatch.setattr("runward.backends.k8s.logs.EVERY_S", 0.0)
+    monkeypatch.setattr("runward.backends.k8s.logs._SOON_S", 60.0)
     uid = cluster.put(shapes.pod())["metadata"]["uid"]
     jobs.poll([f"ml/x@{uid}"])
     return jobs.logs(f"ml/x@{uid}")[0]

@@ -8,6 +8,7 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,6 +40,7 @@ class Cluster:
         """(namespace, label or kind, value) -> handles."""
         self._last: dict[str, tuple[Object, list[Object]]] = {}
         """Handle -> its object and pods as they were seen last."""
+        self._logs: dict[str, list[weakref.ref[logs.PodLog]]] = {}
         self._lock = threading.Lock()
 
     # -- looking ---------------------------------------------------------------------------------------------
@@ -177,9 +179,16 @@ class Cluster:
         pods = pods[
             : _STREAMS if pods and failed(pods[0]) else 1
         ]  # of a healthy job the first rank speaks for all
-        return [self._log(target.namespace, pod) for pod in pods]
+        return [self._log(target.namespace, pod, job_id) for pod in pods]
 
-    def _log(self, namespace: str, pod: Object) -> ports.LogStream:
+    def ask_for_logs(self, job_id: str) -> None:
+        """Begin to ask for all logs of a job that are followed: the look that comes next finds their answers."""
+        for kept in self._logs.get(job_id, ()):
+            stream = kept()
+            if stream is not None:
+                stream.begin()
+
+    def _log(self, namespace: str, pod: Object, job_id: str) -> ports.LogStream:
         name = kubernetes.name(pod)
         one = self._feed(namespace, kubernetes_owners.POD)
         of = logs.Container(namespace, name, kubernetes.main_container(pod))
@@ -191,7 +200,10 @@ class Cluster:
             over = one.get(name) is None or kubernetes.status(known).state.final
             return logs.State(int(main.get("restartCount") or 0), over, str(before or ""))
 
-        return logs.PodLog(self.transport, of, state)
+        stream = logs.PodLog(self.transport, of, state, lambda: self.ask_for_logs(job_id))
+        kept = [one for one in self._logs.get(job_id, ()) if one() is not None]
+        self._logs[job_id] = [*kept, weakref.ref(stream)]
+        return stream
 
     # -- acting ----------------------------------------------------------------------------------------------
 

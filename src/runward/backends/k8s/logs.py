@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ _STAMPED = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]
 _FIRST_LIMIT, _MOST = 8 << 20, 64 << 20
 TAIL_LINES = 200_000
 EVERY_S = 1.5
+_SOON_S, _LAST_S = 0.5, 90.0
+"""How long an answer is waited for, from when it was asked for: of a living container, and of one that has ended."""
 SILENT_EVERY_S = 120.0
 """A log that stays silent is asked for less and less often, down to this."""
 
@@ -59,15 +62,48 @@ class State:
     """When the container before it ended, as the API says it."""
 
 
+class _Asking:
+    """One answer that is waited for in a thread of its own; eight of all logs at a time."""
+
+    _at_once = threading.BoundedSemaphore(8)
+
+    def __init__(self, ask: Callable[[], bytes]) -> None:
+        self._ask = ask
+        self.found = b""
+        self.problem: ports.ContactLost | None = None
+        self.done = threading.Event()
+        self.began = time.monotonic()
+        threading.Thread(target=self._run, name="a pod's log", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            with self._at_once:
+                self.found = self._ask()
+        except ports.ContactLost as lost:
+            self.problem = lost
+        except Exception as odd:  # noqa: BLE001 -- the border of a thread that we started
+            self.problem = ports.ContactLost(f"a log that cannot be read: {odd!r}")
+        self.done.set()
+
+
 class PodLog:
     """See `ports.LogStream`. When the container was started anew, the rest of the one before comes first."""
 
     rank: int | None = None
 
-    def __init__(self, transport: api.Transport, of: Container, state: Callable[[], State]) -> None:
+    def __init__(
+        self,
+        transport: api.Transport,
+        of: Container,
+        state: Callable[[], State],
+        together: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`together` begins to ask for the logs of all pods of the job: none of them is waited for alone."""
         self.name = f"k8s:{of.namespace}/{of.pod}"
         self._transport, self._of, self._state = transport, of, state
         self._restarts = state().restarts
+        self._together = together
+        self._asking: _Asking | None = None
         self._asked_at = float("-inf")
         self._every_s = EVERY_S
         self._finished = False
@@ -84,7 +120,11 @@ class PodLog:
     def read_new(self, budget: int) -> Sequence[ports.Chunk]:
         """See `ports.LogStream.read_new`."""
         if not self._pending:
-            self._pending = self._fetch()
+            over = self._state().over
+            if over:
+                self._together()
+            self.begin()
+            self._take(over=over)
         data, self._pending = self._pending[:budget], self._pending[budget:]
         if not data:
             return []
@@ -92,11 +132,30 @@ class PodLog:
         self._offset += len(data)
         return [chunk]
 
-    def _fetch(self) -> bytes:
-        """What came; asked for at most every 1.5 s while the container lives, and until nothing comes after its end."""
+    def begin(self) -> None:
+        """Begin to ask for what came, in a thread: at most every 1.5 s while the container lives, and until nothing
+        comes after its end.
+        """
+        if self._pending or self._asking is not None or self._finished:
+            return
         state, now = self._state(), time.monotonic()
-        if self._finished or (not state.over and now - self._asked_at < self._every_s):
-            return b""
+        if state.over or now - self._asked_at >= self._every_s:
+            self._asking = _Asking(lambda: self._fetch(state, now))
+
+    def _take(self, *, over: bool) -> None:
+        """The answer, if it is there soon: a slow one is taken at a later look, but for the last words."""
+        asking = self._asking
+        if asking is None:
+            return
+        left = _LAST_S if over else asking.began + _SOON_S - time.monotonic()
+        if not asking.done.wait(max(0.0, left)):
+            return
+        self._asking = None
+        if asking.problem is not None:
+            raise asking.problem
+        self._pending = asking.found
+
+    def _fetch(self, state: State, now: float) -> bytes:
         self._asked_at = now
         if state.restarts != self._restarts:
             rest = self._before(state)
