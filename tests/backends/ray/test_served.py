@@ -184,3 +184,26 @@ def test_an_address_that_is_none_is_refused_with_the_forms_there_are():
         wiring.cluster("pod:ml/head:http")
     with pytest.raises(errors.UsageError):
         wiring.cluster("ftp://h")
+
+
+def test_a_connection_that_failed_while_the_job_lived_does_not_cost_its_last_words(api):
+    api.job("j")
+    api.logs["j"] = "ValueError: the last word\n"
+    api.proxy = (502, "no agent yet")
+    [stream] = ray(api).logs("j")
+    assert stream.read_new(100) == []
+    waiting.wait_until(lambda: not stream._thread.is_alive(), "the first connection has failed")
+    api.proxy = None
+    api.jobs["j"]["status"] = "FAILED"
+    stream.over = True
+    [chunk] = stream.read_new(100)
+    assert chunk.data == b"ValueError: the last word\n"
+
+
+@pytest.mark.parametrize(
+    ("held", "detached", "left"),
+    [({}, True, 0), ({"CPU": 0.0}, True, 0), ({"GPU": 1.0}, True, 1), ({}, False, 1), (None, True, 1)],
+)
+def test_an_actor_that_outlives_its_job_by_design_and_holds_nothing_is_not_left_over(held, detached, left):
+    one = {"state": "ALIVE", "is_detached": detached, "required_resources": held}
+    assert len(states.alive([one])) == left

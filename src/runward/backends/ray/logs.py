@@ -8,6 +8,8 @@ from runward.backends import intake
 from runward.backends.ray import client
 
 _LAST_LINES_S = 10.0
+_LAST_TRIES = 3
+"""A fault of the time when the job lived must not cost its last words: they are asked for again."""
 
 
 class Follower:
@@ -29,10 +31,16 @@ class Follower:
 
     def read_new(self, budget: int) -> Sequence[ports.Chunk]:
         """See `ports.LogStream.read_new`."""
-        self._ensure_reader()
-        if self.over and self._intake.empty:
-            self._intake.wait(lambda: self._ended, _LAST_LINES_S)
-        return self._intake.take(budget)
+        for left in reversed(range(_LAST_TRIES)):
+            self._ensure_reader()
+            if self.over and self._intake.empty:
+                self._intake.wait(lambda: self._ended, _LAST_LINES_S)
+            try:
+                return self._intake.take(budget)
+            except ports.ContactLost:
+                if not self.over or not left:
+                    raise
+        return []
 
     @property
     def complete(self) -> bool:

@@ -85,8 +85,13 @@ def gone_with_its_head(before: job.JobStatus, head: float, now: float) -> job.Jo
 
 
 def alive(actors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Actors that still live."""
-    return [one for one in actors if one.get("state") == "ALIVE"]
+    """Actors that still live, but for those that outlive their job by design and hold nothing: Ray Train leaves one."""
+    return [one for one in actors if one.get("state") == "ALIVE" and not _stays(one)]
+
+
+def _stays(actor: Mapping[str, Any]) -> bool:
+    held = actor.get("required_resources")
+    return actor.get("is_detached") is True and isinstance(held, Mapping) and not any(held.values())
 
 
 def _exit(details: Mapping[str, Any], state: job.JobState) -> job.ExitStatus:
