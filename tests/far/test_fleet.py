@@ -43,9 +43,10 @@ def test_idle_boxes_say_what_they_cost_and_dead_ones_how_long_they_are_silent(ne
     ]
     assert told["boxes"][0]["seen"]["mounts"][0]["path"] == "/root"
     second.stop()
-    rows = runward("fleet").splitlines()
+    rows = runward("fleet", "--no-slurm").splitlines()
     assert rows[1].startswith("other  ssh_down  last good look ")
     assert rows[1].endswith(" ago, 1.25 EUR/h")
+    assert rows[2].startswith(f"  ! ssh:{second.alias}: ")
     dead = json.loads(runward("fleet", "--json"))["boxes"][1]
     assert dead["last_good_at"] is not None
     assert dead["idle"] is None

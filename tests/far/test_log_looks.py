@@ -28,6 +28,13 @@ CASES = [
     ("failed", "x " * 5000 + "ValueError: y\n", "later"),
     ("it's (a|b)", "so it's b\n", "met"),
     ("a|b", "c\n", "later"),
+    ("done", "runward chain: begins: 2\nTraining completed\nQUEUE DONE\n", "later"),
+    ("done", "runward chain: begins: 2\nTraining completed\nrunward chain: all 2 stages done\n", "met"),
+    ("done", "runward chain: begins: 2\nrunward chain: stopped by [eval], exit 1\n", "ended"),
+    ("done", "runward chain: stopped by [eval], exit 1\nrunward chain: begins: 1\n", "later"),
+    ("failed", "runward chain: begins: 2\nTraining completed\n", "later"),
+    ("failed", "runward chain: begins: 2\nrunward chain: stopped by [eval], exit 1\n", "met"),
+    ("failed", "runward chain: begins: 2\nQUEUE DONE\nrunward chain: all 2 stages done\n", "ended"),
 ]
 
 

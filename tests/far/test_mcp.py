@@ -28,6 +28,9 @@ async def _tools(tmp_path, *more):
 async def _ask(session, tmp_path):
     looked = await session.call_tool("patrol", {"targets": ["local:"]})
     assert '"cell"' in looked.content[0].text
+    asked = {"targets": ["local:"], "match": "no[.]such", "log": f"{tmp_path}/none", "marker": "--act"}
+    looked = await session.call_tool("patrol", asked)
+    assert f"log {tmp_path}/none: not there" in looked.content[0].text
     hostile = await session.call_tool("patrol", {"targets": ["ssh:-oProxyCommand=touch pwned/", "--act"]})
     assert "exit 2" in hostile.content[0].text
     waited = await session.call_tool("wait", {"target": f"file:{tmp_path}/none", "timeout_s": 0.1})

@@ -50,6 +50,7 @@ def run(plan: Plan, tell: Tell, show: Show = lambda _plan, _words: None) -> int:
     os.makedirs(plan.folder, exist_ok=True)
     with open(plan.log, "ab", buffering=0) as log, _only_one(plan.log):
         todo = [stage for stage in plan.stages if not _is_done(plan, stage)]
+        _note(log, f"begins: {len(todo)} of {len(plan.stages)} stages to do")
         for stage in plan.stages:
             if stage not in todo:
                 _note(log, f"[{stage.name}] done before, skipped")
@@ -64,6 +65,7 @@ def run(plan: Plan, tell: Tell, show: Show = lambda _plan, _words: None) -> int:
             words[stage.name] = "done" if code == 0 else f"exit {code}"
             show(plan, words)
             if code != 0:
+                _note(log, f"stopped by [{stage.name}], exit {code}")
                 return code
         os.close(os.open(plan.marker, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         _note(log, f"all {len(plan.stages)} stages done")

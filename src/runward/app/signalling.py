@@ -5,14 +5,14 @@ done again, however often a log is read, and no record replaces another.
 """
 
 import os
-import threading
 import zlib
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from runward import ports
-from runward.app import kept
+from runward.app import errands, kept
 from runward.core import (
     events,
     log_matching,
@@ -97,9 +97,9 @@ class Signalling:
         self._newest = log_matching.Matcher(one for one in signals if _newest_alone(one))
         self._every = log_matching.Matcher(one for one in signals if not _newest_alone(one))
         self._attempt: _Attempt | None = None
-        self._gate = threading.Semaphore(_AT_ONCE)
         self._said: list[observations.Observation] = []
-        self._threads: list[threading.Thread] = []
+        self._waiting: deque[tuple[str, Mapping[str, Any]]] = deque()
+        self._running: list[tuple[errands.Errand, str, Mapping[str, Any]]] = []
 
     def look(self, state: run.RunState) -> Sequence[observations.Observation]:
         """Read what is new; failures of commands are told."""
@@ -108,8 +108,8 @@ class Signalling:
             one = self._take_up(live.handle, live.n)
             if self._means.monitor.looks_at(self._means.state(live.handle)):
                 self._advance(one)
+        self._settle()
         said, self._said = self._said, []
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
         return said
 
     def _take_up(self, handle: str, n: int) -> _Attempt:
@@ -253,23 +253,40 @@ class Signalling:
             return False
 
     def _execute(self, path: str, body: Mapping[str, Any]) -> None:
-        thread = threading.Thread(target=self._run, args=(path, body), name="action", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        self._waiting.append((path, body))
+        self._begin()
 
-    def _run(self, path: str, body: Mapping[str, Any]) -> None:
-        argv = tuple(body["payload"]["command"])
-        call = ports.Call(argv, deadline_s=self._means.timeout_s, limit=_KEPT_OUTPUT, cwd=self._means.cwd)
-        with self._gate:
-            try:
-                done = self._means.runner.run(call)
-            except Exception as error:  # noqa: BLE001 -- the border of a thread of ours
-                self._said.append(observations.Note("action", f"{argv[0]}: {error}"))
-                return
+    def _begin(self) -> None:
+        """Start what waits, some at once."""
+        while self._waiting and len(self._running) < _AT_ONCE:
+            path, body = self._waiting.popleft()
+            argv = tuple(body["payload"]["command"])
+            errand = errands.Errand(self._means.runner)
+            call = ports.Call(argv, deadline_s=self._means.timeout_s, limit=_KEPT_OUTPUT, cwd=self._means.cwd)
+            errand.start(call)
+            self._running.append((errand, path, body))
+
+    def _settle(self, patience_s: float = 0.0) -> None:
+        """Keep what came of those that ended."""
+        running, self._running = self._running, []
+        for errand, path, body in running:
+            done = errand.done(patience_s)
+            if done is None:
+                self._running.append((errand, path, body))
+                continue
+            errand.close()
+            self._ended(path, body, done)
+        self._begin()
+
+    def _ended(self, path: str, body: Mapping[str, Any], done: ports.Completed) -> None:
         kept.replace(path, {**body, "outcome": kept.outcome(done)})
         if not done.ok:
             how = "ended at its deadline" if done.timed_out else f"exit code {done.code}"
-            self._said.append(observations.Note("action", f"{body['event']}: {argv[0]}: {how}; see {path}"))
+            if done.code is None and not done.timed_out:
+                how = done.stderr.decode("utf-8", "replace")[:200]
+            self._said.append(
+                observations.Note("action", f"{body['event']}: {done.argv[0]}: {how}; see {path}")
+            )
 
     def journalled(self, state: run.RunState, new: Sequence[events.Event]) -> None:
         """An ended attempt is let go."""
@@ -278,14 +295,15 @@ class Signalling:
             self._attempt = None
 
     def wait_fds(self, state: run.RunState) -> Sequence[int]:
-        """Logs are looked at by the clock."""
+        """Logs are looked at by the clock; a command that has ended is worth a look at once."""
         del state
-        return ()
+        return [descriptor for errand, _, _ in self._running for descriptor in errand.wait_fds()]
 
     def close(self) -> None:
         """Commands under way get some seconds; those that go on are ended with this process's other threads."""
-        for thread in self._threads:
-            thread.join(5.0)
+        for _ in range(3):  # those that wait for their turn, too
+            if self._running:
+                self._settle(5.0)
 
 
 def together(

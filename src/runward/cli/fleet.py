@@ -10,9 +10,13 @@ from runward.cli import printing
 
 @click.command()
 @click.option("--inventory", "inventory_file", metavar="FILE", help="Boxes: names, paths, costs.")
+@click.option(
+    "--match", default="train", show_default=True, metavar="REGEX", help="Command lines that are a run."
+)
+@click.option("--no-slurm", is_flag=True, help="What squeue says there does not matter.")
 @click.option("--at-once", type=click.IntRange(1, 100), default=20, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
-def fleet(inventory_file: str | None, at_once: int, as_json: bool) -> int:
+def fleet(inventory_file: str | None, match: str, no_slurm: bool, at_once: int, as_json: bool) -> int:
     """Look at every box once. A box that does not answer is shown with the age of its last good look."""
     from runward.ui import patrol_lines
     from runward.wiring import far
@@ -22,7 +26,9 @@ def fleet(inventory_file: str | None, at_once: int, as_json: bool) -> int:
     boxes = far.boxes((), inventory_file)
     costs = {box.name: box.cost_per_hour for box in boxes}
     rows = []
-    for visit, report in wired.tick(wired.visits(boxes, wired.Wishes()), at_once):
+    wired.check_match(match)
+    wishes = wired.Wishes(match=match, slurm=not no_slurm)
+    for visit, report in wired.tick(wired.visits(boxes, wishes), at_once):
         last = visit.before.at or None
         rows.append(
             (report, {"cost_per_hour": costs[report.box], "idle": _idle(report), "last_good_at": last})
@@ -36,6 +42,8 @@ def fleet(inventory_file: str | None, at_once: int, as_json: bool) -> int:
         printing.data(
             patrol_lines.lines(report)[0] + _tail(more, known.currency, seen=report.facts is not None)
         )
+        if report.reasons:
+            printing.data(patrol_lines.plain(f"  ! {'; '.join(report.reasons)}"))
     idle = sum(more["cost_per_hour"] or 0.0 for _, more in rows if more["idle"])
     if idle:
         printing.data(f"idle boxes cost {idle:.2f} {known.currency} an hour")

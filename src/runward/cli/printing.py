@@ -10,6 +10,16 @@ def data(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
+def agreed(question: str) -> bool:
+    """Asks on stderr; without somebody to answer it is no."""
+    import click
+
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        return False
+
+
 def as_json(body: Any) -> None:
     """One JSON document."""
     sys.stdout.write(json.dumps(body, indent=2 if sys.stdout.isatty() else None) + "\n")

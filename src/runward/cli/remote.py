@@ -52,7 +52,7 @@ def setup(host: str, **options: Any) -> int:
 
 def _agreed(host: str, line: str) -> bool:
     print(f"This line would be put into the crontab of {host}:\n{line}", file=sys.stderr)
-    return click.confirm("Put it there?", err=True)
+    return printing.agreed("Put it there?")
 
 
 @remote.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import click
 
+from runward.cli import printing
 from runward.core import errors
 
 
@@ -71,7 +72,7 @@ def docker_logging(
         elif dry_run:
             click.echo("nothing was written", err=True)
         return
-    if not yes and not click.confirm(f"Write {path}?", err=True):
+    if not yes and not printing.agreed(f"Write {path}?"):
         raise errors.UsageError(
             errors.Problem("nothing was written", next_step="Use --yes to write without a question.")
         )

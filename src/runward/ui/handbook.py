@@ -69,7 +69,8 @@ def _attempts(body: Mapping[str, Any]) -> Iterator[str]:
     for attempt in body["attempts"][-_ATTEMPTS:]:
         verdict, decision = attempt.get("verdict") or {}, attempt.get("decision") or {}
         if not verdict and not decision:
-            yield f"- attempt {attempt['n']}: no end was seen"
+            goes_on = attempt is body["attempts"][-1] and body["state"] in {"running", "restarting"}
+            yield f"- attempt {attempt['n']}: {'runs' if goes_on else 'no end was seen'}"
             continue
         ended = verdict.get("summary") or verdict.get("cause") or "no verdict"
         yield f"- attempt {attempt['n']}: {ended}"

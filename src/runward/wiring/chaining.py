@@ -17,8 +17,12 @@ def run(plan: chain.Plan, targets: Sequence[str], words: Sequence[str]) -> int:
     """Run the chain in this process; its exit code. `words` are those of its command line."""
     notifiers = notifying.notifiers(targets)
 
+    aloud = not _is_log(plan.log)
+
     def tell(event: str, title: str, text: str) -> None:
         body = redact.text(text)
+        if aloud:
+            print(f"runward: {title}: {body}", file=sys.stderr, flush=True)
         notice = ports.Notice(event, "chain", title, body, {"event": event, "title": title, "text": body})
         for target, notifier in notifiers.items():
             try:
@@ -37,6 +41,14 @@ def run(plan: chain.Plan, targets: Sequence[str], words: Sequence[str]) -> int:
         handbooks.keep_chain(plan.log, handbook.chain_page(rows, plan.log, plan.marker, again))
 
     return chain.run(plan, tell, show)
+
+
+def _is_log(path: str) -> bool:
+    """Whether our stderr is that log, which has its own lines already."""
+    try:
+        return os.path.samestat(os.fstat(2), os.stat(path))
+    except OSError:
+        return False
 
 
 def check(plan: chain.Plan, targets: Sequence[str]) -> None:

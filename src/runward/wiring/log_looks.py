@@ -9,8 +9,12 @@ from runward.core import errors
 MET, ENDED, LATER = "met", "ended", "later"
 _WINDOW = 1 << 20
 _OVERLAP = 8192
-_DONE = re.compile(rb"QUEUE DONE|Training completed")
-_BAD = re.compile(r"(?i)cell\(s\) FAILED|FAILED:")
+_DONE = re.compile(
+    rb"QUEUE DONE|Training completed|runward chain: (?:all \d+ stages done|begins|stopped|DISK_GATE_ABORT)"
+)
+_BAD = re.compile(r"(?i)cell\(s\) FAILED|FAILED:|runward chain: (?:stopped|DISK_GATE_ABORT)")
+_CHAIN, _CHAIN_RUNS = "runward chain: ", "runward chain: begins"
+"""What a chain says of itself stands above what its stages print into the same log."""
 _STEP = re.compile(rb"(?i)(?:^|[^a-z])(?:global[_ ]?step|step|iteration|iter)[ =:/#]*(\d{1,12})")
 _PROGRESS = re.compile(rb"(?i)epoch[ =:/]*\d|(?:iteration|step|iter)[ =:/#]*\d|\d+/\d+ \[")
 _CRASH = re.compile(
@@ -77,6 +81,8 @@ class Log:
     def _take(self, seen: _Seen, start: int, data: bytes) -> _Seen:
         known = 1 if start else 0
         for match in self._wanted.finditer(data, known):
+            if _beneath(seen.found, match):
+                continue
             seen = seen._replace(found_at=start + match.start(), found=_line(data, match))
             if self._step is not None:
                 seen = seen._replace(highest=max(seen.highest, int(match[1])))
@@ -85,6 +91,8 @@ class Log:
         for match in _PROGRESS.finditer(data, known):
             seen = seen._replace(moved_at=start + match.start())
         for match in _DONE.finditer(data, known):
+            if _beneath(seen.done, match):
+                continue
             seen = seen._replace(done_at=start + match.start(), done=_line(data, match))
         return seen
 
@@ -97,15 +105,23 @@ class Log:
             return _failed(seen)
         if seen.found_at < 0:
             return LATER, "no marker yet"
+        if self._condition == "done" and _CHAIN_RUNS in seen.found:
+            return LATER, "the chain runs"
         if self._condition == "done" and _BAD.search(seen.found):
             return ENDED, f"ended, but not well: {seen.found.strip()[:200]}"
         return MET, "DONE marker found"
+
+
+def _beneath(kept: str, match: re.Match[bytes]) -> bool:
+    return match.re is _DONE and _CHAIN in kept and not match[0].startswith(_CHAIN.encode())
 
 
 def _failed(seen: _Seen) -> tuple[str, str]:
     """A crash is the last thing said, or the end tells of failed parts; a good end ends the wait."""
     if seen.found_at > max(seen.moved_at, seen.done_at):
         return MET, f"crashed: {seen.found.strip()[:200]}"
+    if _CHAIN_RUNS in seen.done:
+        return LATER, "the chain runs"
     if seen.done_at >= 0:
         return MET if _BAD.search(seen.done) else ENDED, f"it ended: {seen.done.strip()[:200]}"
     return LATER, "no crash yet"

@@ -57,9 +57,17 @@ def list_checkpoints(directory: str) -> str:
     return _ask("checkpoints", "ls", "--json", "--", directory)
 
 
-def patrol(targets: list[str]) -> str:
-    """One look at far boxes (ssh:HOST/ or names of the inventory), as JSON lines. Reads only."""
-    return _ask("patrol", "--json", "--", *targets)
+def patrol(
+    targets: list[str], match: str = "train", log: str = "", marker: str = "", checkpoints: str = ""
+) -> str:
+    """One look at far boxes (ssh:HOST/ or names of the inventory), as JSON lines. Reads only.
+
+    `match`: regular expression for the command line that is the run. Paths there: its own log, the marker that
+    is there when all is done, the checkpoint directory.
+    """
+    paths = {"log": log, "marker": marker, "checkpoints": checkpoints}
+    words = [f"--{name}={path}" for name, path in paths.items() if path]
+    return _ask("patrol", "--json", f"--match={match}", *words, "--", *targets)
 
 
 def wait(target: str, until: str = "done", timeout_s: float = 300.0) -> str:
