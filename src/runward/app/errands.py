@@ -2,9 +2,13 @@
 
 import os
 import threading
+from collections import deque
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from runward import ports
+
+Tag = TypeVar("Tag")
 
 
 class Errand:
@@ -61,3 +65,43 @@ class Errand:
         if self._ended >= 0 and self._thread is None:
             os.close(self._ended)
             self._ended = -1
+
+
+class Errands(Generic[Tag]):
+    """Many commands: some at once, the others in their turn. Each has a tag of its owner's."""
+
+    def __init__(self, runner: ports.Runner, at_once: int) -> None:
+        self._runner = runner
+        self._at_once = at_once
+        self._waiting: deque[tuple[ports.Call, Tag]] = deque()
+        self._running: list[tuple[Errand, Tag]] = []
+
+    def add(self, call: ports.Call, tag: Tag) -> None:
+        """Begin it, or let it wait for its turn."""
+        self._waiting.append((call, tag))
+        self._begin()
+
+    def done(self, patience_s: float = 0.0) -> list[tuple[Tag, ports.Completed]]:
+        """What came of those that have ended; each is waited for so long."""
+        ended: list[tuple[Tag, ports.Completed]] = []
+        running, self._running = self._running, []
+        for errand, tag in running:
+            found = errand.done(patience_s)
+            if found is None:
+                self._running.append((errand, tag))
+                continue
+            errand.close()
+            ended.append((tag, found))
+        self._begin()
+        return ended
+
+    def _begin(self) -> None:
+        while self._waiting and len(self._running) < self._at_once:
+            call, tag = self._waiting.popleft()
+            errand = Errand(self._runner)
+            errand.start(call)
+            self._running.append((errand, tag))
+
+    def wait_fds(self) -> Sequence[int]:
+        """Readable when one of them ends."""
+        return [descriptor for errand, _ in self._running for descriptor in errand.wait_fds()]

@@ -6,7 +6,6 @@ done again, however often a log is read, and no record replaces another.
 
 import os
 import zlib
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,8 +97,9 @@ class Signalling:
         self._every = log_matching.Matcher(one for one in signals if not _newest_alone(one))
         self._attempt: _Attempt | None = None
         self._said: list[observations.Observation] = []
-        self._waiting: deque[tuple[str, Mapping[str, Any]]] = deque()
-        self._running: list[tuple[errands.Errand, str, Mapping[str, Any]]] = []
+        self._commands: errands.Errands[tuple[str, Mapping[str, Any]]] = errands.Errands(
+            means.runner, _AT_ONCE
+        )
 
     def look(self, state: run.RunState) -> Sequence[observations.Observation]:
         """Read what is new; failures of commands are told."""
@@ -253,30 +253,13 @@ class Signalling:
             return False
 
     def _execute(self, path: str, body: Mapping[str, Any]) -> None:
-        self._waiting.append((path, body))
-        self._begin()
-
-    def _begin(self) -> None:
-        """Start what waits, some at once."""
-        while self._waiting and len(self._running) < _AT_ONCE:
-            path, body = self._waiting.popleft()
-            argv = tuple(body["payload"]["command"])
-            errand = errands.Errand(self._means.runner)
-            call = ports.Call(argv, deadline_s=self._means.timeout_s, limit=_KEPT_OUTPUT, cwd=self._means.cwd)
-            errand.start(call)
-            self._running.append((errand, path, body))
+        argv = tuple(body["payload"]["command"])
+        call = ports.Call(argv, deadline_s=self._means.timeout_s, limit=_KEPT_OUTPUT, cwd=self._means.cwd)
+        self._commands.add(call, (path, body))
 
     def _settle(self, patience_s: float = 0.0) -> None:
-        """Keep what came of those that ended."""
-        running, self._running = self._running, []
-        for errand, path, body in running:
-            done = errand.done(patience_s)
-            if done is None:
-                self._running.append((errand, path, body))
-                continue
-            errand.close()
+        for (path, body), done in self._commands.done(patience_s):
             self._ended(path, body, done)
-        self._begin()
 
     def _ended(self, path: str, body: Mapping[str, Any], done: ports.Completed) -> None:
         kept.replace(path, {**body, "outcome": kept.outcome(done)})
@@ -297,13 +280,12 @@ class Signalling:
     def wait_fds(self, state: run.RunState) -> Sequence[int]:
         """Logs are looked at by the clock; a command that has ended is worth a look at once."""
         del state
-        return [descriptor for errand, _, _ in self._running for descriptor in errand.wait_fds()]
+        return self._commands.wait_fds()
 
     def close(self) -> None:
         """Commands under way get some seconds; those that go on are ended with this process's other threads."""
         for _ in range(3):  # those that wait for their turn, too
-            if self._running:
-                self._settle(5.0)
+            self._settle(5.0)
 
 
 def together(
