@@ -98,11 +98,13 @@ def _tick(options: dict[str, Any]) -> int:
 
 
 def _wishes(options: dict[str, Any]) -> "wired.Wishes":
-    from runward.core import errors, resume, stages
+    from runward.core import errors, stages
     from runward.wiring import patrolling as wired
 
     wired.check_match(options["match"])
     if options["resume"]:
+        from runward.core import resume
+
         resume.check(stages.split("resume", options["resume"], "--resume"), resume.How(options["resume_arg"]))
     sources = []
     for text in options["sources"]:

@@ -4,13 +4,16 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runward import ports
 from runward.app import patrol
-from runward.core import checkpoints, errors, far_facts, inventory, patrolling
+from runward.core import errors, far_facts, inventory, patrolling
 from runward.store import folders
 from runward.wiring import far
+
+if TYPE_CHECKING:  # the look at a box that is well needs none of it
+    from runward.core import checkpoints
 
 
 class Wishes(NamedTuple):
@@ -98,6 +101,8 @@ def _with_checkpoint(visit: patrol.Visit, report: patrolling.Report) -> patrolli
     found = listing_there(visit, report.facts, folder)
     if isinstance(found, str):
         return report._replace(notes=(*report.notes, found))
+    from runward.core import checkpoints
+
     newest = checkpoints.choose(found.checkpoints)
     if newest is None:
         note = f"no complete checkpoint in {folder}"
@@ -110,11 +115,13 @@ def _with_checkpoint(visit: patrol.Visit, report: patrolling.Report) -> patrolli
     return report._replace(resume_argv=argv)
 
 
-def resumed_command(wanted: patrolling.Expected, found: checkpoints.Listing) -> tuple[str, ...] | str | None:
+def resumed_command(
+    wanted: patrolling.Expected, found: "checkpoints.Listing"
+) -> tuple[str, ...] | str | None:
     """The owner's command, told the newest complete checkpoint; a string: why it must not be started so."""
     if wanted.resume is None:
         return None
-    from runward.core import resume, stages
+    from runward.core import checkpoints, resume, stages
 
     argv = stages.split("resume", wanted.resume)
     plan = resume.plan(argv, resume.How(wanted.resume_arg), checkpoints.choose(found.checkpoints), found)
@@ -133,7 +140,7 @@ def checkpoint_folder(facts: far_facts.Facts | None) -> str | None:
 
 def listing_there(
     visit: patrol.Visit, facts: far_facts.Facts | None, folder: str, depth: str = "structure"
-) -> checkpoints.Listing | str:
+) -> "checkpoints.Listing | str":
     """The directory as the box's own python3 reads it; a string says why it was not read."""
     from runward.wiring import pod_looks
 
