@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import farboxes
 from backends.docker import engine as engines
 from runward.backends.docker import backend
 from runward.core import errors, job
-from runward.wiring import container_reports, docker
+from runward.wiring import box_page, container_reports, docker
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300), pytest.mark.xdist_group("far_engine")]
 
@@ -79,6 +79,19 @@ def diagnose(target: str) -> dict:
     return json.loads(container_reports.answer(container_reports.Asked(target, form="json")).out)
 
 
+def _on_the_page(container: str) -> Callable[[], bool]:
+    """Whether the page of the box knows its CPU and memory; closes its connections once it does."""
+    pages = box_page.Pages()
+
+    def known() -> bool:
+        rows = [row for table in pages.one().tables for row in table.rows if row[0] == container[:12]]
+        if found := bool(rows) and "N/A" not in (rows[0][-2], rows[0][-1].partition(" ")[0]):
+            pages.close()
+        return found
+
+    return known
+
+
 def test_through_a_real_sshd_the_verdict_is_there_and_what_only_that_machine_knows_is_said(
     far, tmp_path, monkeypatch
 ) -> None:
@@ -90,6 +103,7 @@ def test_through_a_real_sshd_the_verdict_is_there_and_what_only_that_machine_kno
         container = far.engine.run(command=("sleep", "1000"), wait=False)
         there = docker.Docker()
         assert there.backend.poll([container])[container].state is job.JobState.RUNNING
+        engines.until(_on_the_page(container))
         far.engine.docker("stop", "-t", "0", container)
         report = diagnose(container)
         assert (report["verdict"]["cause"], report["verdict"]["certainty"]) == ("cancelled", "proven")
