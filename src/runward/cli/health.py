@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 )
 @click.option("--checkpoints", metavar="DIR", help="Where it saves; with --pod as the pod sees it.")
 @click.option("--watch", is_flag=True, help="Look again and again until it is over.")
-@click.option("--every", default="10s", show_default=True, metavar="TIME", help="Between two looks.")
+@click.option("--every", default="10s", show_default=True, metavar="DURATION", help="Between two looks.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON; with --watch one line a look.")
 def health(
     target: str, pods: tuple[str, ...], checkpoints: str | None, watch: bool, every: str, as_json: bool

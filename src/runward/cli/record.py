@@ -9,10 +9,20 @@ from runward.core import durations, errors
 
 
 @click.command()
-@click.option("--interval", default="30s", show_default=True, help="Exact period between two snapshots.")
+@click.option(
+    "--interval",
+    default="30s",
+    show_default=True,
+    metavar="DURATION",
+    help="Exact period between two snapshots.",
+)
 @click.option("--dir", "folder", default="~/runner-monitoring", show_default=True, help="Where the files go.")
 @click.option(
-    "--rotate", default="50MB", show_default=True, help="Size at which a file is put aside; 0: never."
+    "--rotate",
+    default="50MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Size at which a file is put aside; 0: never.",
 )
 @click.option("--keep", default=5, show_default=True, help="Old files kept of each.")
 @click.option("--compress/--no-compress", default=True, show_default=True, help="Pack the old files.")

@@ -12,7 +12,7 @@ from runward.core import durations, errors
 
 @click.command()
 @click.option("--box", is_flag=True, help="This machine: memory, GPUs, containers, disks, kills for memory.")
-@click.option("--every", default="5s", show_default=True, help="Time between two looks.")
+@click.option("--every", default="5s", show_default=True, metavar="DURATION", help="Time between two looks.")
 @click.option("--once", is_flag=True, help="One look, then leave.")
 @click.option("--disk", "disks", multiple=True, default=("/",), show_default=True, help="A path; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "classic"]), default="text")
