@@ -2,9 +2,15 @@
 
 import pytest
 
+from runward import ports
+from runward.app import diagnose
 from runward.config import autoexp_files
-from runward.core import log_matching, mode_policies, mode_reports
+from runward.core import context, log_matching, mode_policies, mode_reports, signals
 from runward.core.mode_policies import Mode
+from runward.wiring import diagnose as wired
+
+ENGINE = wired.engine()
+_STEPD = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-28T01:00:00 DUE TO {} ***"
 
 MATCHER = log_matching.Matcher(autoexp_files.monitoring("megatron_production").signals)
 TRANSIENT = autoexp_files.restart("megatron_transient")
@@ -81,3 +87,32 @@ def test_lines_of_a_noisy_teardown_do_not_restart_a_job_that_completed():
     early = mode_policies.Report(Mode.CRASH, "hang")
     reports = mode_reports.together([], mode_reports.of_slurm_state("COMPLETED"), (early,))
     assert mode_policies.answer(TRANSIENT, reports, {}).restart
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "restart"),
+    [
+        (_STEPD.format("TIME LIMIT"), "time_limit", True),
+        (_STEPD.format("NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"), "node_failure", True),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the tasks", "host_oom", False),
+        ("srun: error: n1: task 3: Exited with exit code 1", "unknown", True),
+        ("Segmentation fault (core dumped)", "segfault", True),
+        ("Bus error (core dumped)", "shm", True),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'x'", "data_error", False),
+        ("AssertionError: bad", "exception", False),
+        ("ModuleNotFoundError: No module named 'apex'", "import_error", False),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "cuda_error", False),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "gpu_hardware", True),
+        ("RuntimeError: CUDA error: device-side assert triggered", "cuda_error", False),
+        ("[W socket.cpp:1] [c10d] The client socket has timed out after 60s", "unknown", True),
+        ("iteration 7 | lm loss: inf | grad norm: 3", "unknown", False),
+    ],
+)
+def test_what_the_presets_signals_do_not_name_is_still_known_by_the_rules(line, cause, restart):
+    logs = [diagnose.Log(signals.Source("run.log", None, None, 0), [ports.Chunk(0, f"{line}\n".encode())])]
+    verdict = diagnose.judge(ENGINE, logs, context.from_json({"exit_code": 1}), None).verdict
+    assert verdict.cause == cause
+    known = mode_policies.reports_of(verdict) if cause != "unknown" else ()
+    found = mode_reports.of_signals(MATCHER.lines([line]))
+    reports = mode_reports.together(found, mode_reports.of_slurm_state("FAILED"), known)
+    assert mode_policies.answer(TRANSIENT, reports, {}).restart is restart
