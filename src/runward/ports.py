@@ -201,6 +201,11 @@ class Scanner(Protocol):
         """`pyperscan`, `ahocorasick` or `stdlib`; said in the status."""
         ...
 
+    @property
+    def engine_notes(self) -> Sequence[str]:
+        """Why an engine that is installed and faster is not used; said in the status."""
+        ...
+
     def feed(self, data: bytes, offset: int, *, bulk: bool = False) -> Sequence[Hit]:
         """Hits in the complete lines that `data` finishes, by offset; the partial last line is carried over.
 

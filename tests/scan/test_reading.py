@@ -4,6 +4,7 @@ import gzip
 import lzma
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import zlib
@@ -12,7 +13,7 @@ import pytest
 
 from runward import scan
 from runward.core import errors
-from runward.scan import reading
+from runward.scan import packed, reading
 
 TEXT = b"".join(b"line %d of a log that is long enough to be packed\n" % number for number in range(30_000))
 
@@ -91,6 +92,16 @@ def test_what_a_damaged_packed_file_still_gives_is_read_and_the_damage_is_said(t
     assert [note for note in notes if f"the {kind} data are damaged" in note]
 
 
+def test_a_small_file_that_unpacks_without_end_is_left_at_the_bound_and_never_held_at_once(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(packed, "LIMIT", 8 << 20)
+    chunks, notes = read(put(tmp_path, gzip.compress(b"\0" * (64 << 20))))
+    assert max(len(chunk.data) for chunk in chunks) <= reading.BLOCK
+    assert 8 << 20 <= sum(len(chunk.data) for chunk in chunks) <= (8 << 20) + 2 * reading.BLOCK
+    assert len(notes) == 1
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("mark", [True, False])
 def test_utf_16_is_read_as_text_with_a_mark_or_without(tmp_path, encoding, mark):
@@ -161,10 +172,16 @@ def test_an_empty_file_is_an_empty_log(tmp_path):
 def test_what_is_no_readable_file_is_refused_in_words_and_never_waited_for(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+    loop, door = tmp_path / "loop", socket.socket(socket.AF_UNIX)
+    loop.symlink_to(loop)
+    door.bind(str(tmp_path / "door"))
+    door.close()
     for path, kind, words in (
         (tmp_path, errors.UsageError, "is a directory"),
         (pipe, errors.UsageError, "pipe or a device"),
         ("/dev/zero", errors.UsageError, "pipe or a device"),
+        (loop, errors.UsageError, "cannot be read"),
+        (tmp_path / "door", errors.UsageError, "cannot be read"),
         (tmp_path / "none", errors.NotFound, "no such file"),
     ):
         with pytest.raises(kind, match=words):

@@ -1,5 +1,6 @@
 import random
 import re
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -259,6 +260,13 @@ def test_an_engine_that_answers_wrongly_or_not_at_all_is_stepped_over_and_said(m
         + compiled.engine_notes[0].split()[-1],
         "ahocorasick: cannot be used: RuntimeError: no such instruction",
     )
+    assert scan.LineScanner(compiled).engine_notes == list(compiled.engine_notes)
+
+
+def test_an_engine_that_is_not_installed_is_no_fault_to_tell_of(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyperscan", None)
+    scanner = scan.LineScanner(scan.compile(["out of memory"]))
+    assert (scanner.engine, scanner.engine_notes) == ("ahocorasick", [])
 
 
 class _Eager(_Forgetful):

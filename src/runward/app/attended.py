@@ -131,6 +131,6 @@ def sample(hand: Hand, live: run.Attempt) -> dict[str, Any]:
         "unit": tracker.span().unit,
         "phase": str(standing.silence.phase) if standing.silence is not None else None,
         "stall": hand.view.to_json() if hand.view is not None else None,
-        "notes": notes,
+        "notes": notes + [f"scanning more slowly: {why}" for why in hand.follower.scanner_notes],
         "engine": hand.follower.scanner_engine,
     }

@@ -61,6 +61,7 @@ class Follower:
         self.standing = standing
         self.book = _Book(engine, self._hear)
         self.scanner_engine = ""
+        self.scanner_notes: Sequence[str] = ()
         self._readers: dict[str, tuple[ports.LogStream, diagnose.Reader]] = {}
         self._aborted = False
 
@@ -91,7 +92,7 @@ class Follower:
         for stream in self._find_streams():
             if stream.name not in self._readers:
                 scanner = self._engine.scanner()
-                self.scanner_engine = scanner.engine
+                self.scanner_engine, self.scanner_notes = scanner.engine, scanner.engine_notes
                 source = signals.Source(file=stream.name, rank=stream.rank)
                 self._readers[stream.name] = (
                     stream,

@@ -129,6 +129,9 @@ ENGINES: dict[str, Callable[[Sequence[Literal]], Engine]] = {
 }
 
 
+MISSING = "not installed"
+
+
 class Choice(NamedTuple):
     """The engine that is used, and why it is not a faster one."""
 
@@ -146,7 +149,7 @@ def choose(wanted: Sequence[Literal], only: str | None = None) -> Choice:
         try:
             engine = ENGINES[name](wanted)
         except ImportError:
-            notes.append(f"{name}: not installed")
+            notes.append(f"{name}: {MISSING}")
             continue
         except Exception as error:  # noqa: BLE001 -- a native library may refuse in any way; the next engine does the work
             notes.append(f"{name}: cannot be used: {type(error).__name__}: {error}"[:300])

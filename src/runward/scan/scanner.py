@@ -4,7 +4,7 @@ What is found depends on the bytes alone, never on how they were cut into feeds.
 """
 
 from runward.core import log_data
-from runward.scan import lines, patterns, thin
+from runward.scan import engines, lines, patterns, thin
 
 
 class LineScanner:
@@ -27,6 +27,11 @@ class LineScanner:
     def engine(self) -> str:
         """The engine's name."""
         return self._patterns.engine.name
+
+    @property
+    def engine_notes(self) -> list[str]:
+        """As `ports.Scanner.engine_notes`."""
+        return [note for note in self._patterns.engine_notes if not note.endswith(engines.MISSING)]
 
     def feed(
         self, data: bytes | bytearray, offset: int, end: int | None = None, *, bulk: bool = False
