@@ -13,6 +13,8 @@ from runward.core import errors
         (["docker:"], errors.UsageError, "docker:latest"),
         (["docker:x"], errors.Unreachable, r"nonesuch\.sock"),
         (["docker:", "--all-dead", "--since", "soon"], errors.UsageError, "--since"),
+        (["train.log", "--all-dead"], errors.UsageError, "for containers"),
+        (["train.log", "--format", "classic"], errors.UsageError, "for containers"),
     ],
 )
 def test_what_cannot_be_asked_is_said(argv, kind, words, monkeypatch) -> None:

@@ -53,6 +53,7 @@ def diagnose(**options: object) -> int:
     targets = options["targets"]
     if isinstance(targets, tuple) and diagnose_container.concerns(targets):
         return diagnose_container.answer(targets[0], options)
+    diagnose_container.refuse_for_others(options)
     question = _question(options)
     target = " ".join(question.targets)
     answer = wired.answer(question)

@@ -15,6 +15,19 @@ def concerns(targets: tuple[str, ...]) -> bool:
     return len(targets) == 1 and targets[0].startswith(SCHEME)
 
 
+def refuse_for_others(options: Mapping[str, object]) -> None:
+    """An option of containers alone is not ignored without a word. Raises UsageError."""
+    given = (
+        "--all-dead" if options["all_dead"] else "--format classic" if options["form"] == "classic" else ""
+    )
+    if given:
+        raise errors.UsageError(
+            errors.Problem(
+                "is for containers", where=given, next_step="Write docker:NAME, or docker: --all-dead."
+            )
+        )
+
+
 def answer(target: str, options: Mapping[str, object]) -> int:
     """Print the post-mortem; exit 1 with --check when something is wrong."""
     from runward.wiring import container_reports
