@@ -202,6 +202,12 @@ def delayed(address, seconds):
             end.close()
 
 
+def test_a_box_whose_sshd_is_gone_is_contact_lost_and_not_called_dead(net, box):
+    link = ssh.Link(options=("-o", "Port=1", "-F", str(net.config)))
+    with pytest.raises(ports.ContactLost, match="nothing listens there; the box may be up"):
+        ssh.Ssh(box.alias, local.Local(), link).run(call("true"))
+
+
 def test_a_box_that_dies_under_a_command_is_contact_lost(net):
     dying = net.add()
     import threading
