@@ -8,8 +8,9 @@ from runward import ports
 from runward.app import waking, watching
 
 _FOREGROUND_S = 0.1
-_TOGETHER_S = 0.0005
-"""So much later for each run under watch: of thousands, those due within a second are looked at together."""
+_TOGETHER_S = 0.001
+"""So much later for each run under watch: of a thousand, those due within a second are looked at together. What
+changed is looked at when it did."""
 _ASKED_EVERY_S = 1.0
 """A watcher on another host cannot be woken by a signal: the store is asked for requests so often."""
 
@@ -77,7 +78,8 @@ class Loop:
         """Until the next tick is due, something dies, or a signal comes. Output is shown meanwhile."""
         while not self.leaving:
             left = min((watch.due_in() for watch in self.watches), default=1.0)
-            left = max(left, len(self.watches) * _TOGETHER_S)
+            if not any(watch.stirred() for watch in self.watches):
+                left = max(left, len(self.watches) * _TOGETHER_S)
             step = min(left, _ASKED_EVERY_S if self.shown is None else _FOREGROUND_S)
             waited = [(fd, watch.driver.row.id) for watch in self.watches for fd in watch.wait_fds()]
             signums = self.alarm.sleep(step, [fd for fd, _ in waited])

@@ -207,3 +207,17 @@ def test_a_connection_that_failed_while_the_job_lived_does_not_cost_its_last_wor
 def test_an_actor_that_outlives_its_job_by_design_and_holds_nothing_is_not_left_over(held, detached, left):
     one = {"state": "ALIVE", "is_detached": detached, "required_resources": held}
     assert len(states.alive([one])) == left
+
+
+def test_a_slow_list_is_not_waited_for_while_the_one_before_will_do(api):
+    for name in ("a", "b"):
+        api.job(name)
+    one = ray(api, every_s=0.0)
+    one.settings = backend.Settings(every_s=60.0)
+    one.poll(["a", "b"])
+    one._listed = (one._listed[0] - 61.0, one._listed[1])
+    api.delay_s, api.jobs["a"]["status"] = 3.0, "FAILED"
+    assert one.poll(["a"])["a"].state is job.JobState.RUNNING  # from the list before
+    waiting.wait_until(one._asking.done.is_set, "the list came")
+    api.delay_s = 0.0
+    assert one.poll(["a"])["a"].state is not job.JobState.RUNNING

@@ -80,7 +80,9 @@ class _Asking:
             with self._at_once:
                 self.found = self._ask()
         except ports.ContactLost as lost:
-            self.problem = lost
+            self.problem = ports.ContactLost(
+                str(lost)
+            )  # its own frames would be kept alive by us, and we by them
         except Exception as odd:  # noqa: BLE001 -- the border of a thread that we started
             self.problem = ports.ContactLost(f"a log that cannot be read: {odd!r}")
         self.done.set()

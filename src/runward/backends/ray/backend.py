@@ -5,9 +5,10 @@ A job carries its token as its submission id, so that one that may or may not ha
 
 import json
 import shlex
+import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +39,33 @@ class Settings:
     and workers of the old one give up after 60 s (`RAY_gcs_rpc_server_reconnect_timeout_s`)."""
 
 
+_SOON_S, _OLD_LISTS = 0.3, 3.0
+"""How long a list is waited for while the one before is younger than so many of its periods."""
+
+
+class _Asking:
+    """A list that is asked for in a thread of its own."""
+
+    def __init__(self, ask: Callable[[], dict[str, Mapping[str, Any] | None]]) -> None:
+        self._ask = ask
+        self.found: dict[str, Mapping[str, Any] | None] = {}
+        self.problem: ports.ContactLost | None = None
+        self.done = threading.Event()
+        self.began = time.monotonic()
+        threading.Thread(target=self._run, name="list of Ray's jobs", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.found = self._ask()
+        except ports.ContactLost as lost:
+            self.problem = ports.ContactLost(
+                str(lost)
+            )  # its own frames would be kept alive by us, and we by them
+        except Exception as odd:  # noqa: BLE001 -- the border of a thread that we started
+            self.problem = ports.ContactLost(f"a list that cannot be read: {odd!r}")
+        self.done.set()
+
+
 class Ray:
     """One cluster, by its dashboard; runs of one process share it."""
 
@@ -47,6 +75,7 @@ class Ray:
         self.dashboard = dashboard
         self.settings = settings or Settings()
         self._listed: tuple[float, dict[str, Mapping[str, Any] | None]] | None = None
+        self._asking: _Asking | None = None
         self._wanted: dict[str, float] = {}
         self._known: dict[str, job.JobStatus] = {}
         self._anew: dict[str, float] = {}
@@ -84,8 +113,21 @@ class Ray:
         if self._listed is None or now - self._listed[0] >= self.settings.every_s:
             recent = now - max(self.settings.every_s, 1.0) * 3
             self._wanted = {one: at for one, at in self._wanted.items() if at >= recent}
-            self._listed = (now, self._all())
-        return self._listed[1]
+            self._list_anew(now)
+        return self._listed[1] if self._listed is not None else {}
+
+    def _list_anew(self, now: float) -> None:
+        """The newest list. One that takes long is not waited for while the one before will do: other runs of this
+        process wait as well. Raises ContactLost.
+        """
+        asking = self._asking = self._asking or _Asking(self._all)
+        kept = self._listed is not None and now - self._listed[0] < _OLD_LISTS * self.settings.every_s
+        if not asking.done.wait(max(0.0, asking.began + _SOON_S - now) if kept else None):
+            return
+        self._asking = None
+        if asking.problem is not None:
+            raise asking.problem
+        self._listed = (asking.began, asking.found)
 
     def _all(self) -> dict[str, Mapping[str, Any] | None]:
         found = self._list("/api/jobs/")
@@ -188,7 +230,7 @@ class Ray:
     def start(self, body: Mapping[str, object]) -> str:
         """Begin a job; its submission id. Raises UsageError when Ray refuses it, ContactLost when it is unsure."""
         try:
-            self._listed = None
+            self._listed = self._asking = None
             found = self.dashboard.json(client.Request("POST", "/api/jobs/", body=body, deadline_s=120.0))
         except client.Refused as refused:
             wanted = str(body.get("submission_id") or "")
@@ -209,7 +251,7 @@ class Ray:
     def cancel(self, job_id: str, plan: ports.EndPlan) -> None:
         """See `ports.Backend.cancel`. Ray asks with SIGTERM and insists after its own few seconds."""
         del plan
-        self._listed = None
+        self._listed = self._asking = None
         try:
             answer = self.dashboard.json(client.Request("POST", f"/api/jobs/{job_id}/stop"))
             if not isinstance(answer, dict):
