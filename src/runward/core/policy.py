@@ -194,7 +194,7 @@ def _by_rule(
     match rule.action:
         case Action.NONE:
             failed = verdict.cause is not failures.Cause.NONE
-            return Decision(Action.NONE, _why(history, "nothing is to be done"), give_up=failed)
+            return Decision(Action.NONE, _why(history, "the policy restarts nothing"), give_up=failed)
         case Action.CHANGE:
             return Decision(Action.CHANGE, _why(history, "not restarted unless the configuration changes"))
         case Action.HOLD:
