@@ -273,16 +273,17 @@ $(command -v cron || echo /usr/sbin/cron)
 """`at_start`: the box's own cron, whose tables survive its reboots."""
 SYSTEMD = """
 mkdir -p /run/systemd/system /run/user/0
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
-mkdir -p "/sys/fs/cgroup/$2"
-echo $$ >"/sys/fs/cgroup/$2/cgroup.procs"
-unshare --cgroup sh -c '
-  umount /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup
-  exec env XDG_RUNTIME_DIR=/run/user/0 HOME=/root /lib/systemd/systemd --user' >"$1/systemd.log" 2>&1 &
-n=0
-until XDG_RUNTIME_DIR=/run/user/0 systemctl --user show-environment >/dev/null 2>&1 || [ $n -gt 300 ]; do
-  sleep 0.1; n=$((n + 1))
-done
+if { mount -t cgroup2 cgroup2 /sys/fs/cgroup && mkdir -p "/sys/fs/cgroup/$2" && echo $$ >"/sys/fs/cgroup/$2/cgroup.procs"
+} 2>"$1/systemd.log"; then
+  unshare --cgroup sh -c '
+    umount /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup
+    exec env XDG_RUNTIME_DIR=/run/user/0 HOME=/root /lib/systemd/systemd --user' >"$1/systemd.log" 2>&1 &
+  n=0
+  until XDG_RUNTIME_DIR=/run/user/0 systemctl --user show-environment >/dev/null 2>&1 || [ $n -gt 300 ]; do
+    kill -0 $! 2>/dev/null || break
+    sleep 0.1; n=$((n + 1))
+  done
+fi
 """
 """`at_start`: a real systemd of the user, started by hand, as pam_systemd would."""
 
