@@ -78,7 +78,10 @@ _SPEAKERS = [
     ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5}): "),
     (
         "abcdefghijklmnopqrstuvwxyz",
-        rf"(?!(?:{_NO_NODES})[-_]?\d)(?P<node>[a-z][a-z0-9]{{0,12}}(?:-[a-z0-9]{{1,16}}){{0,4}}(?<=\d)): ",
+        (
+            rf"(?!slurm(?:step)?d-|(?:{_NO_NODES})[-_]?\d)"
+            r"(?P<node>[a-z][a-z0-9]{0,12}(?:-[a-z0-9]{1,16}){0,4}(?<=\d)): "
+        ),
     ),
 ]
 _TIMES = [

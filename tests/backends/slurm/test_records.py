@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runward.backends.slurm import paths, records, words
-from runward.core import job
+from runward.core import job, prefixes
 
 DATA = Path(__file__).parent / "data"
 VERSIONS = ("22.05", "24.11")
@@ -125,3 +125,9 @@ def test_a_heterogeneous_job_lives_while_a_part_lives() -> None:
     assert records.together([left, right], "9", final.__contains__).word == "RUNNING"
     done = records.Record("9+1", "COMPLETED")
     assert records.together([done, left], "9", final.__contains__).word == "FAILED"
+
+
+def test_the_daemon_of_a_node_is_no_node_that_could_be_left_out() -> None:
+    line = "slurmstepd-n1: error: *** JOB 53 ON n1 CANCELLED AT 2026-11-28T09:21:55 DUE TO NODE FAILURE ***"
+    assert prefixes.split(line).node is None
+    assert prefixes.split("gpu-a12: error: lost").node == "gpu-a12"
