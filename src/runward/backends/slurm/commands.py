@@ -147,9 +147,12 @@ class Commands:
         return records.parse_scontrol(self._ask([self._names.scontrol, "show", "job", "-o", job_id]))
 
     def down(self, nodes: str) -> list[str]:
-        """Those of `nodes` (`n[1-8]`) that are down or failed. Raises ContactLost."""
-        argv = [self._names.sinfo, "-h", "-N", "-n", nodes, "-t", "down,fail,no_respond", "-o", "%N"]
-        return sorted(set(self._ask(argv).split()))
+        """Those of `nodes` (`n[1-8]`) that are down or failed, else those that do not answer. Raises ContactLost."""
+        for states in ("down,fail", "no_respond"):
+            found = self._ask([self._names.sinfo, "-h", "-N", "-n", nodes, "-t", states, "-o", "%N"]).split()
+            if found:
+                return sorted(set(found))
+        return []
 
     def fields(self, job_id: str) -> dict[str, str]:
         """The controller's words about one job. Raises ContactLost."""
