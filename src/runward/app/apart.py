@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from runward.app import diagnose
-from runward.core import casebook, failures, signals, tracebacks
+from runward.core import casebook, failures, signals, tracebacks, voices
 
 _PIPE = 1 << 20
 _ROWS = 256
@@ -135,7 +135,7 @@ class _Teller:
 
     def add_traceback(self, found: tracebacks.Traceback) -> None:
         """As `Casebook.add_traceback`."""
-        self._tell("traceback", *(getattr(found, name) for name in _TRACEBACK))
+        self._tell("traceback", *(_plain(getattr(found, name)) for name in _TRACEBACK))
 
     def settle(self) -> None:
         """As `Casebook.settle`."""
@@ -162,9 +162,11 @@ class _Teller:
 
 
 def _plain(value: Any) -> Any:
-    """Words of an enumeration as text, mappings as dicts: what `marshal` takes."""
+    """Words of an enumeration as text, mappings as dicts, voices as tuples: what `marshal` takes."""
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, tuple):
+        return tuple(value)
     return dict(value) if hasattr(value, "keys") else value
 
 
@@ -177,7 +179,8 @@ def _retold(child: _Child, log: diagnose.Log, book: casebook.Casebook) -> None:
                 case "signal":
                     book.add(_signal(row))
                 case "traceback":
-                    book.add_traceback(tracebacks.Traceback(*row))
+                    found = tracebacks.Traceback(*row)
+                    book.add_traceback(found._replace(voice=voices.Voice(*found.voice)))
                 case "settle":
                     book.settle()
                 case "edges":
@@ -193,4 +196,5 @@ def _signal(row: list[Any]) -> signals.Signal:
     known = dict(zip(_SIGNAL, row, strict=True))
     known["role"] = signals.Role(known["role"])
     known["cause"] = failures.Cause(known["cause"]) if known["cause"] else None
+    known["voice"] = voices.Voice(*known["voice"])
     return signals.Signal(**known)

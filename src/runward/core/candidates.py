@@ -90,19 +90,24 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
             candidate = _by_reader(candidate, reading or _announced(book, entry))
         if traceback and traceback.quoted:
             candidate = replace(candidate, weight=min(candidate.weight, 28))
+        if traceback and traceback.named:
+            candidate = replace(
+                candidate, entry=entry._replace(signal=replace(entry.signal, rank=traceback.rank))
+            )
         found.append(replace(candidate, traceback=traceback))
     found += _unknown_classes(book, by_place, found)
     return _first_killed(sorted(_one_a_line(found), key=lambda candidate: candidate.order))
 
 
-_TASK_KILLED = "slurm_task_killed"
-_TASK_ENDS = (_TASK_KILLED, "slurm_task_exit", "slurm_task_aborted", "slurm_task_segfault", "slurm_cancelled")
+TASK_KILLED = "slurm_task_killed"
+"""The rule for a task that srun saw killed."""
+_TASK_ENDS = (TASK_KILLED, "slurm_task_exit", "slurm_task_aborted", "slurm_task_segfault", "slurm_cancelled")
 
 
 def _first_killed(found: list[Candidate]) -> list[Candidate]:
     """A task that srun names as killed before any other ended is no teardown: as a launcher's word of SIGKILL."""
     first = next((one for one in found if one.rule in _TASK_ENDS), None)
-    if first is None or first.rule != _TASK_KILLED or first.rank is None:
+    if first is None or first.rule != TASK_KILLED or first.rank is None:
         return found
     return [replace(one, weight=_STATUS_WEIGHT[9]) if one is first else one for one in found]
 
@@ -248,6 +253,7 @@ def _unknown_classes(
             one.line,
             one.offset,
             fields,
+            voice=one.voice,
         )
         yield Candidate(
             _C.EXCEPTION,
@@ -255,7 +261,9 @@ def _unknown_classes(
             28 if one.quoted else GENERIC,
             "python_traceback",
             "{rank} raised {exc}: {message}",
-            casebook.Entry(_order_of(book, one), signal),
+            book.named(casebook.Entry(_order_of(book, one), signal))
+            if not one.named
+            else casebook.Entry(_order_of(book, one), signal),
             one,
             text=one.text,
             fields=fields,

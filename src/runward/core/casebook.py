@@ -7,10 +7,10 @@ a hit costs nothing: of the text itself only the first and the last 64 KiB of ea
 import math
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from runward.core import failures, rules, signals, tracebacks
+from runward.core import failures, rules, signals, tracebacks, voices
 
 FIRST, LAST = 4, 6
 """Signals kept of one rule and rank: the first and the last ones."""
@@ -109,7 +109,8 @@ class Casebook:
         self.advances: deque[Advance] = deque(maxlen=ADVANCES)
         self.samples: deque[Sample] = deque(maxlen=64)
         self.edges: dict[str | None, Edges] = {}
-        self.ranks: set[int] = set()
+        self.voices = voices.Voices()
+        self._ranks: set[int] = set()
         self.nodes: set[str] = set()
         self.calm: dict[tuple[str | None, int], None] = {}
         """Places of the last lines that a benign rule explains."""
@@ -160,8 +161,10 @@ class Casebook:
     def _keep(self, signal: signals.Signal) -> None:
         self.order += 1
         entry = Entry(self.order, signal)
-        if signal.rank is not None and len(self.ranks) < 65536:
-            self.ranks.add(signal.rank)
+        if signal.voice.name or signal.voice.number is not None:
+            self.voices.hear(signal.voice)
+        if signal.rank is not None and not signal.voice.assumed and len(self._ranks) < 65536:
+            self._ranks.add(signal.rank)
         if signal.node and len(self.nodes) < 4096:
             self.nodes.add(signal.node)
         if signal.role is signals.Role.PROGRESS:
@@ -215,6 +218,11 @@ class Casebook:
             self.samples.append(Sample(entry.order, step, loss, grad, entry))
 
     @property
+    def ranks(self) -> set[int]:
+        """Ranks that spoke or were named."""
+        return self._ranks | self.voices.assumed()
+
+    @property
     def streams(self) -> Collection[tuple[str | None, int | None]]:
         """Files and ranks that told steps."""
         return self._last_step.keys()
@@ -223,18 +231,28 @@ class Casebook:
 
     def entries(self, *roles: signals.Role) -> list[Entry]:
         """Kept entries of these roles, in the order they were read."""
-        found = [e for bucket in self.buckets.values() for e in bucket if e.signal.role in roles]
+        found = [self.named(e) for bucket in self.buckets.values() for e in bucket if e.signal.role in roles]
         return sorted(found, key=lambda entry: entry.order)
 
     def of_rule(self, *names: str) -> list[Entry]:
         """Kept entries of these rules, in the order they were read."""
-        found = [e for (name, _), bucket in self.buckets.items() if name in names for e in bucket]
+        found = [self.named(e) for (name, _), bucket in self.buckets.items() if name in names for e in bucket]
         return sorted(found, key=lambda entry: entry.order)
 
     def with_field(self, field_name: str) -> list[Entry]:
         """Kept entries whose rule captured this field."""
-        found = [e for bucket in self.buckets.values() for e in bucket if field_name in e.signal.fields]
+        found = [
+            self.named(e) for bucket in self.buckets.values() for e in bucket if field_name in e.signal.fields
+        ]
         return sorted(found, key=lambda entry: entry.order)
+
+    def named(self, entry: Entry) -> Entry:
+        """The entry with the rank of its speaker, where other lines tell it."""
+        signal = entry.signal
+        if not (signal.voice.assumed or (signal.rank is None and signal.voice.name)):
+            return entry
+        rank = self.voices.rank(signal.voice)
+        return entry if rank == signal.rank else entry._replace(signal=replace(signal, rank=rank))
 
     def advances_after(self, order: int) -> int:
         """How many new steps were told after an entry, of those that are kept."""

@@ -114,11 +114,16 @@ def _sequences(book: casebook.Casebook) -> Suspects | None:
     return Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1],))
 
 
+def _says_itself(candidate: candidates.Candidate) -> bool:
+    """Whether the rank speaks, and not its launcher of it: that one had to kill it tells that it was stuck."""
+    return candidate.rule != candidates.TASK_KILLED
+
+
 def _silent(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
 ) -> Suspects | None:
     """The few ranks that say nothing while all others complain of the time-out."""
-    complaining = {c.rank for c in found if c.rank is not None and c.weight > _TEARDOWN}
+    complaining = {c.rank for c in found if c.rank is not None and c.weight > _TEARDOWN and _says_itself(c)}
     known = set(book.ranks)
     if ctx.world_size and ctx.world_size <= 65536:
         known |= set(range(ctx.world_size))

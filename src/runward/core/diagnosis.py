@@ -240,7 +240,7 @@ def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:
 
 def _summary(finding: Finding, rank: int | None) -> str:
     chosen = finding.chosen
-    who = f"rank {rank}" if rank is not None else "the run"
+    who = guilty.words(chosen, rank)
     if finding.suspects is not None:
         ranks = finding.suspects.ranks
         names = ", ".join(map(str, ranks[:8])) + (" ..." if len(ranks) > 8 else "")

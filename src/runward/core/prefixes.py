@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from runward.core import structured
+from runward.core import structured, voices
 
 _LIMIT = 300
 _MONTHS = {
@@ -35,6 +35,8 @@ class Prefix(NamedTuple):
     """The words that name the speaker, equal for lines of one process; groups interleaved tracebacks."""
     indent: int = 0
     """Blanks between the prefixes and the message."""
+    voice: voices.Voice = voices.NOBODY
+    """The process that speaks, by which a line without a rank goes with one that has it."""
 
 
 _CLOCK = r"(?P<h>\d{1,2}):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
@@ -46,6 +48,8 @@ _DIGIT, _WORD = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 _NO_NODES = (
     "step|epoch|iter|layer|loss|top|trial|block|stage|gpu|cuda|level|try|acc|eval|test|batch|phase|fold"
 )
+_AFTER_NODE = r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d|Traceback "
+"""What follows a node in brackets: so that a bracketed word of a message is none."""
 _SPEAKERS = [
     ("[", r"\[(?:rank|default|Rank|RANK)[ :=]*(?P<rank>\d{1,6})\]:?"),
     ("[", r"\[(?:rank|Rank|RANK)[ :=]*(?P<rank>\d{1,6})(?:/\d+|[ ,|][^\]]{0,60})\]:?"),
@@ -58,16 +62,17 @@ _SPEAKERS = [
     ("t", r"task(?P<rank>\d{1,6})(?:: | (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?)"),
     (
         "(",
-        r"\((?:[A-Za-z_][\w.:<>\[\]()=, -]{0,80}? )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?\)(?: \|)?",
+        r"\((?:[A-Za-z_][\w.:<>\[\]()=, -]{0,80}? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:-]+))?\)(?: \|)?",
     ),
     ("(", r"\((?:raylet|autoscaler[^)]*|gcs_server)(?:[^)]{0,60}ip=(?P<node>[\w.:-]+))?\)"),
     ("[", r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\]"),
-    ("[", r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<rank>\d{1,6})\]"),
+    ("[", r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<number>\d{1,7})\]"),
+    ("[", rf"\[(?!(?:{_NO_NODES})[-_]?\d)(?P<node>[A-Za-z][\w.-]{{0,60}}\d)\](?= (?:{_AFTER_NODE}))"),
     (
         _WORD,
-        r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<rank>\d{1,6})\]:",
+        r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<number>\d{1,7})\]:",
     ),
-    (_WORD + _DIGIT, r"(?P<node>[A-Za-z0-9][\w.-]*):\d+:\d+ \[(?P<local>\d{1,3})\]"),
+    (_WORD + _DIGIT, r"(?P<node>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):\d+ \[(?P<local>\d{1,3})\]"),
     ("wtWp", r"(?:[Ww]orker|trainer|proc|process)[-_ ]?(?P<rank>\d{1,6})(?:: | +\| )"),
     (
         "[",
@@ -152,7 +157,9 @@ def split(line: str, year: int | None = None) -> Prefix:
     record = structured.read(body)
     if record is not None:
         body = found.record(record)
-    return Prefix(body, found.rank, found.node, found.at, found.local, found.level, speaker, indent)
+    voice = found.voice()
+    rank = voice.number if voice.assumed else found.rank
+    return Prefix(body, rank, found.node, found.at, found.local, found.level, speaker, indent, voice)
 
 
 class _Found:
@@ -163,6 +170,8 @@ class _Found:
         self.rank: int | None = None
         self.node: str | None = None
         self.local: int | None = None
+        self.number: int | None = None
+        self.process = ""
         self.at: float | None = None
         self.level = ""
         self.speaker: list[str] = []
@@ -190,6 +199,14 @@ class _Found:
             self.at = instant(stamp.groupdict(), self.year)
         return record.text
 
+    def voice(self) -> voices.Voice:
+        """How the line names its process."""
+        number = self.local if self.number is None else self.number
+        if number is None and not self.process:
+            return voices.NOBODY
+        assumed = self.rank is None and self.number is not None
+        return voices.Voice(self.process, self.rank, number, self.node or "", assumed)
+
     def _keep(self, groups: dict[str, str | None], speaker: str) -> None:
         if speaker:
             self.speaker.append(speaker)
@@ -199,6 +216,11 @@ class _Found:
             self.node = groups["node"]
         if groups.get("local") and self.local is None:
             self.local = int(groups["local"] or 0)
+        if groups.get("number") and self.number is None:
+            self.number = int(groups["number"] or 0)
+        process = groups.get("pid") or groups.get("number")
+        if process and not self.process:
+            self.process = f"{groups.get('node') or ''}:{process}"
         if groups.get("lvl") or groups.get("lv"):
             self.level = groups.get("lvl") or _GLOG_LEVEL.get(groups.get("lv") or "", "")
         if self.at is None and groups.get("h"):

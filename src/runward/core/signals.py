@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from runward.core import failures, prefixes
+from runward.core import failures, prefixes, voices
 
 if TYPE_CHECKING:  # rules name the roles of this module
     from runward.core import rules
@@ -59,6 +59,8 @@ class Signal:
     level: str = ""
     aside: bool = False
     """Said in passing: of a record of level WARNING or below, or behind other words of a record."""
+    voice: voices.Voice = voices.NOBODY
+    """The process that speaks, as its prefix names it."""
 
 
 class Source(NamedTuple):
@@ -113,6 +115,7 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
         local_rank=front.local_rank,
         level=front.level,
         aside=not begins or front.level in CALM,
+        voice=front.voice._replace(assumed=False) if groups.get("rank") else front.voice,
     )
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runward.core import prefixes, signals
+from runward.core import prefixes, signals, voices
 
 START = "Traceback (most recent call"
 MAX_OPEN, MAX_LINES = 64, 200
@@ -27,6 +27,8 @@ _READING = re.compile(
     re.IGNORECASE,
 )
 """Words of a frame that tell what it reads; the innermost frame that has any decides."""
+_OWNER = re.compile(r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)")
+"""Whose traceback it is, behind its opening words: of a rank that gathered those of the others."""
 _FOREIGN = re.compile(r"\d+%\||it/s\b|s/it\b")
 
 
@@ -54,6 +56,10 @@ class Traceback(NamedTuple):
     reading: str = ""
     """`checkpoint` or `data`: what its frames were reading, where they say so."""
     text: str = ""
+    named: bool = False
+    """The traceback itself says whose it is, whoever prints it."""
+    voice: voices.Voice = voices.NOBODY
+    """The process that printed it, as its prefix names it."""
 
 
 @dataclass(slots=True)
@@ -66,6 +72,8 @@ class _Open:
     at: float | None
     quoted: bool
     ignored: bool
+    named: bool
+    voice: voices.Voice
     frames: list[tuple[str, str, str]] = field(default_factory=list)
     reading: str = ""
     lines: int = 0
@@ -111,7 +119,9 @@ class Grouper:
         front = prefixes.split(text, self._source.year)
         lead = front.body[: max(0, front.body.find(START))]
         plain = not lead.strip(" |+-*") or bool(_OPENERS.search(lead))
+        said = _OWNER.search(text, at)
         rank = front.rank if front.rank is not None else self._source.rank
+        rank = int(said["rank"]) if said else rank
         indent = front.indent if plain and not _BAR.search(text[:at]) else 0
         group = _Open(
             front.speaker,
@@ -122,6 +132,8 @@ class Grouper:
             front.at,
             not plain or front.level in ("WARNING", "WARN", "INFO", "DEBUG"),
             self._ignoring,
+            said is not None,
+            front.voice,
         )
         self._ignoring = False
         self._open.append(group)
@@ -163,6 +175,8 @@ class Grouper:
             ignored=group.ignored,
             reading=group.reading,
             text=place.text[: signals.TEXT_LIMIT],
+            named=group.named,
+            voice=group.voice,
         )
 
 

@@ -1,0 +1,145 @@
+"""Whose line it is, where the line itself does not say so: bound speakers, local numbers, tables, named culprits."""
+
+import pytest
+
+from runward.wiring import bench_diagnose
+
+_TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n'
+
+
+def _guess(log: str, **context: object) -> tuple[str, int | None]:
+    case = {"id": "x", "context": context or {"exit_code": 1}, "log": log}
+    (found,) = bench_diagnose.predictions([case], ".")
+    return found["cause"], found["rank"]
+
+
+def _said(front: str, text: str) -> str:
+    return "".join(f"{front}{line}\n" for line in text.splitlines())
+
+
+def _fault(front: str) -> str:
+    return _said(front, _TRACE + "KeyError: 'pixel_mask'")
+
+
+@pytest.mark.parametrize(
+    ("front", "rank"),
+    [
+        ("(TrainWorker pid=70, ip=10.9.0.4) ", "[rank6] "),
+        ("(TrainWorker pid=70) ", "[rank6]: "),
+        ("[gpu-3:48213] ", "[rank6] "),
+        ("gpu-3:48213:48999 [1] ", "[rank6] "),
+    ],
+    ids=["ray", "ray-head", "host-and-pid", "nccl"],
+)
+@pytest.mark.parametrize("text", ["step 4/90 | loss 2.1", "tokenizer is ready"], ids=["step", "other"])
+def test_a_speaker_that_says_its_rank_once_is_that_rank_in_its_other_lines(front, rank, text) -> None:
+    log = _said(f"{front}{rank}", text) + _said("(TrainWorker pid=71, ip=10.9.0.5) [rank1] ", text)
+    assert _guess(log + _fault(front)) == ("exception", 6)
+
+
+def test_a_speaker_that_says_two_ranks_binds_nothing() -> None:
+    front = "(Driver pid=70, ip=10.9.0.4) "
+    log = _said(f"{front}[rank6] ", "step 4/90 | loss 2.1") + _said(
+        f"{front}[rank7] ", "step 4/90 | loss 2.1"
+    )
+    assert _guess(log + _fault(front)) == ("exception", None)
+
+
+_BOTH = _said("[n0:0] [rank0]: ", "step 4/90 | loss 2.1") + _said("[n1:2] [rank6]: ", "step 4/90 | loss 2.1")
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_BOTH + _fault("[n3:1] "), 13),
+        (_BOTH + _fault("[n1:2] "), 6),
+        (_BOTH + _fault("[n1:3] "), 7),
+        (_BOTH + _fault("[spare:1] "), None),
+        (_said("[n0:1] ", "step 4/90 | loss 2") + _said("[n1:1] ", "step 4/90 | loss 2") + _fault("[n1:1] "), None),
+        (_said("[n0:3] ", "step 4/90 | loss 2") + _said("[n1:11] ", "step 4/90 | loss 2") + _fault("[n1:11] "), 11),
+        (_said("[n0:20] ", "step 4/90 | loss 2") + _fault("[n0:21] "), 21),
+        (_fault("[gpu-3:48213] "), None),
+    ],
+    ids=["by-ranks-a-node", "said", "same-node", "node-without-number", "repeated", "global", "one-node", "a-pid"],
+)  # fmt: skip
+def test_a_number_beside_a_node_is_a_global_rank_only_where_nothing_speaks_against_it(log, rank) -> None:
+    assert _guess(log) == ("exception", rank)
+
+
+def test_a_line_of_another_node_in_brackets_still_tells_its_rank() -> None:
+    log = _said("[box-05] [rank12]: ", "step 4/90 | loss 2.1")
+    log += "[box-05] kernel: NVRM: Xid (PCI:0000:1b:00): 95, pid=9, name=fit, Uncontained: FBHUB\n"
+    log += "[box-05] [rank13]: torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered\n"
+    assert _guess(log) == ("gpu_hardware", 13)
+
+
+def _row(number: int, rank: int, code: int) -> str:
+    return f"[{number}]:\n  time      : 2031-08-20_04:40:21\n  host      : n1\n  rank      : {rank} (local_rank: {rank})\n  exitcode  : {code} (pid: 3{rank})\n  error_file: <N/A>\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "cause"),
+    [
+        (
+            "Fatal Python error: Segmentation fault\n\nThread 0x7f1 (most recent call first):\n",
+            -11,
+            "segfault",
+        ),
+        ("malloc(): corrupted top size\n", -6, "abort"),
+        ("Fatal Python error: Bus error\n", -7, "shm"),
+    ],
+    ids=["segfault", "abort", "bus-error"],
+)
+@pytest.mark.parametrize("alone", [True, False], ids=["one-fits", "two-fit"])
+def test_the_one_rank_of_the_failure_table_whose_exit_fits_is_the_rank(words, code, cause, alone) -> None:
+    table = "Failures:\n" + _row(1, 1, 1 if alone else code) + "Root Cause (first observed failure):\n"
+    log = _said("[rank0]: ", "step 4/90 | loss 2.1") + words + table + _row(0, 2, code)
+    assert _guess(log) == (cause, 2 if alone else None)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        _said(
+            "[rank0]: ",
+            "CheckpointException ranks:dict_keys([5])\nTraceback (most recent call last): (RANK 5)",
+        )
+        + _said("[rank0]: ", '  File "w.py", line 3, in write\nOSError: [Errno 28] No space left on device'),
+        "OSError: [Errno 28] No space left on device\nCheckpointException ranks:dict_keys([5])\n",
+        "[Rank 5 Error Snippet]:\n" + _TRACE + "OSError: [Errno 28] No space left on device\n",
+    ],
+    ids=["gathered", "named", "ray-train"],
+)
+def test_a_message_that_names_the_culprit_is_believed_over_the_rank_that_prints_it(log: str) -> None:
+    assert _guess(_said("[rank0]: ", "step 4/90 | loss 2.1") + log) == ("disk_full", 5)
+
+
+def test_a_rank_that_its_launcher_had_to_kill_is_the_silent_one_of_a_time_out() -> None:
+    log = "".join(_said(f"{r}: [rank {r}] ", "step 4/90 | loss 2.1") for r in range(8))
+    for r in (3, 0, 7, 1, 5, 2, 4):
+        log += (
+            f"{r}: [rank{r}]:[E903 02:10:09.94 ProcessGroupNCCL.cpp:616] [Rank {r}] Watchdog caught collective operation"
+            " timeout: WorkNCCL(SeqNum=912, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600055"
+            " milliseconds before timing out.\n"
+        )
+    log += "srun: error: n1: tasks 0-5,7: Aborted (core dumped)\nsrun: error: n1: task 6: Killed\n"
+    assert _guess(log) == ("nccl_timeout", 6)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["SecondaryStatus: Interrupted - Spot Instance interruption received", "Host EC2 (instance i-0ab12cd34) terminated.",
+     "Low-priority node tvm_3 was preempted", "WARNING the spot VM gpu-3 was evicted"],
+    ids=["sagemaker", "batch", "azure", "vm"],
+)  # fmt: skip
+def test_the_clouds_own_word_of_taking_a_machine_back_stands_over_the_signal(word: str) -> None:
+    log = f"step 4/90 | loss 2.1\n{word}\nSIGTERM received, saving to /out/44\n"
+    assert _guess(log, exit_code=143)[0] == "preempted"
+
+
+def test_a_checkpoint_without_metadata_was_never_finished() -> None:
+    log = f" loading distributed checkpoint from /out/b at iteration 5500\n{_TRACE}megatron.core.CheckpointingException: "
+    assert (
+        _guess(f"{log}Cannot find checkpoint metadata: /out/b/iter_0005500/.metadata\n")[0]
+        == "checkpoint_corrupt"
+    )
