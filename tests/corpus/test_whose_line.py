@@ -57,10 +57,12 @@ _BOTH = _said("[n0:0] [rank0]: ", "step 4/90 | loss 2.1") + _said("[n1:2] [rank6
         (_BOTH + _fault("[spare:1] "), None),
         (_said("[n0:1] ", "step 4/90 | loss 2") + _said("[n1:1] ", "step 4/90 | loss 2") + _fault("[n1:1] "), None),
         (_said("[n0:3] ", "step 4/90 | loss 2") + _said("[n1:11] ", "step 4/90 | loss 2") + _fault("[n1:11] "), 11),
+        (_said("[n0:0] ", "step 4/90 | loss 2") + _said("[n2:5] ", "step 4/90 | loss 2") + _fault("[n2:5] "), None),
+        (_said("[n0:0] ", "step 4/90 | loss 2") + _said("[n1:1] ", "step 4/90 | loss 2") + _fault("[n1:1] "), 1),
         (_said("[n0:20] ", "step 4/90 | loss 2") + _fault("[n0:21] "), 21),
         (_fault("[gpu-3:48213] "), None),
     ],
-    ids=["by-ranks-a-node", "said", "same-node", "node-without-number", "repeated", "global", "one-node", "a-pid"],
+    ids=["by-ranks-a-node", "said", "same-node", "node-without-number", "repeated", "global", "with-gaps", "one-a-node", "one-node", "a-pid"],
 )  # fmt: skip
 def test_a_number_beside_a_node_is_a_global_rank_only_where_nothing_speaks_against_it(log, rank) -> None:
     assert _guess(log) == ("exception", rank)

@@ -14,6 +14,8 @@ _MOST_PIDS = 4096
 """Numbers from here on are taken for process ids."""
 MOST_LOCAL = 16
 """Ranks that a node has at most."""
+_USUAL = 8
+"""Ranks of most nodes: numbers of several nodes that all lie below, with gaps, may as well be local ones."""
 _Key = TypeVar("_Key", str, tuple[str, int])
 _INDEX = re.compile(r"(\d{1,6})\D*$")
 
@@ -116,7 +118,10 @@ class Voices:
         kinds = sorted(by_node.values(), key=min)
         if len(kinds) < 2 or max(map(max, kinds)) >= MOST_LOCAL:
             return False
-        return any(max(a) >= min(b) for a, b in itertools.pairwise(kinds))
+        if any(max(a) >= min(b) for a, b in itertools.pairwise(kinds)):
+            return True
+        top = max(kinds[-1])
+        return top < _USUAL and sum(map(len, kinds)) <= top
 
     def _bases(self) -> dict[str, int]:
         """The rank of number 0 of each node of which one is known; none where they contradict each other."""
