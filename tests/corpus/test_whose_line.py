@@ -68,6 +68,26 @@ def test_a_number_beside_a_node_is_a_global_rank_only_where_nothing_speaks_again
     assert _guess(log) == ("exception", rank)
 
 
+def test_a_local_number_behind_a_slash_is_learnt_too() -> None:
+    log = _said("[n0/0] [rank0] ", "step 4/90 | loss 2.1") + _said("[n1/3] [rank11] ", "step 4/90 | loss 2.1")
+    assert _guess(log + _fault("[n1/1] ")) == ("exception", 9)
+
+
+def test_a_part_in_which_two_ranks_speak_is_the_log_of_neither() -> None:
+    first = _said("[rank6]: ", "step 4/90 | loss 2.1") + _said("[rank7]: ", "step 4/90 | loss 2.1")
+    log = f"==> a.txt <==\n{first}{_fault('')}==> b.txt <==\n" + _said("[rank0]: ", "step 4/90 | loss 2.1")
+    assert _guess(log) == ("exception", None)
+
+
+def test_an_exception_behind_a_node_in_brackets_is_read_as_one() -> None:
+    assert _guess(_said("[box-3] [rank3]: ", "step 4/90 | loss 2.1") + _fault("[box-3] "))[0] == "exception"
+
+
+def test_a_handler_for_the_clouds_word_is_not_that_word() -> None:
+    log = "step 4/90 | loss 2.1\nINFO spot instance interruption handler installed\nINFO awaiting spot interruption notices\n"
+    assert _guess(log, process="running")[0] == "none"
+
+
 def test_a_line_of_another_node_in_brackets_still_tells_its_rank() -> None:
     log = _said("[box-05] [rank12]: ", "step 4/90 | loss 2.1")
     log += "[box-05] kernel: NVRM: Xid (PCI:0000:1b:00): 95, pid=9, name=fit, Uncontained: FBHUB\n"

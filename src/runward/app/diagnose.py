@@ -78,6 +78,8 @@ class Reader:
         self._carry_at = 0
         self._said: set[int] | None = None
         """Ranks that spoke in this part; None where the log has no parts."""
+        self._learnt = False
+        """Whether the rank of this part is that of the lines in it."""
         self._leads = False
         """Whether a part of a master was met: workers are counted behind it."""
         self._usual: frozenset[int] = frozenset()
@@ -176,17 +178,20 @@ class Reader:
         self._leads = self._leads or "master" in name.lower()
         if rank is not None and self._leads and "worker" in name.lower():
             rank += 1
-        self._said = set()
+        self._said, self._learnt = set(), False
         self._source = self._source._replace(rank=rank, file=signals.part(self._source.file, name))
         self._grouper.speak(self._source)
 
     def _hear(self, found: signals.Signal) -> None:
         """In a part whose name tells no rank its first lines may: one that all of them name."""
-        if self._said is None or found.rank is None:
+        rank = found.rank if found.voice.assumed else found.voice.rank
+        if self._said is None or rank is None:
             return
-        self._said.add(found.rank)
-        if self._source.rank is None and self._said == {found.rank}:
-            self._source = self._source._replace(rank=found.rank)
+        self._said.add(rank)
+        told = rank if self._said == {rank} else None
+        if self._source.rank is None or self._learnt:
+            self._learnt = True
+            self._source = self._source._replace(rank=told)
             self._grouper.speak(self._source)
 
     def _follow(self, chunk: log_data.Chunk, cursor: int, end: int, *, last: bool) -> None:

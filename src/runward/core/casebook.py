@@ -249,7 +249,7 @@ class Casebook:
     def named(self, entry: Entry) -> Entry:
         """The entry with the rank of its speaker, where other lines tell it."""
         signal = entry.signal
-        if not (signal.voice.assumed or (signal.rank is None and signal.voice.name)):
+        if not (signal.voice.assumed or (signal.rank is None and signal.voice is not voices.NOBODY)):
             return entry
         rank = self.voices.rank(signal.voice)
         return entry if rank == signal.rank else entry._replace(signal=replace(signal, rank=rank))

@@ -48,7 +48,10 @@ _DIGIT, _WORD = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 _NO_NODES = (
     "step|epoch|iter|layer|loss|top|trial|block|stage|gpu|cuda|level|try|acc|eval|test|batch|phase|fold"
 )
-_AFTER_NODE = r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d|Traceback "
+_AFTER_NODE = (
+    r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d"
+    r"|Traceback | {1,8}File |[\w.]{1,80}(?:Error|Exception)\b"
+)
 """What follows a node in brackets: so that a bracketed word of a message is none."""
 _SPEAKERS = [
     ("[", r"\[(?:rank|default|Rank|RANK)[ :=]*(?P<rank>\d{1,6})\]:?"),
@@ -202,7 +205,7 @@ class _Found:
     def voice(self) -> voices.Voice:
         """How the line names its process."""
         number = self.local if self.number is None else self.number
-        if number is None and not self.process:
+        if number is None and self.rank is None and not self.process:
             return voices.NOBODY
         assumed = self.rank is None and self.number is not None
         return voices.Voice(self.process, self.rank, number, self.node or "", assumed)
