@@ -81,6 +81,7 @@ def test_a_part_in_which_two_ranks_speak_is_the_log_of_neither() -> None:
 
 def test_an_exception_behind_a_node_in_brackets_is_read_as_one() -> None:
     assert _guess(_said("[box-3] [rank3]: ", "step 4/90 | loss 2.1") + _fault("[box-3] "))[0] == "exception"
+    assert _guess(_said("[r5] ", "step 4/90 | loss 2.1") + _fault("[r6] ")) == ("exception", 6)
 
 
 def test_a_handler_for_the_clouds_word_is_not_that_word() -> None:

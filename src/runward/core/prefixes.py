@@ -70,7 +70,6 @@ _SPEAKERS = [
     ("(", r"\((?:raylet|autoscaler[^)]*|gcs_server)(?:[^)]{0,60}ip=(?P<node>[\w.:-]+))?\)"),
     ("[", r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\]"),
     ("[", r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<number>\d{1,7})\]"),
-    ("[", rf"\[(?!(?:{_NO_NODES})[-_]?\d)(?P<node>[A-Za-z][\w.-]{{0,60}}\d)\](?= (?:{_AFTER_NODE}))"),
     (
         _WORD,
         r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<number>\d{1,7})\]:",
@@ -83,6 +82,7 @@ _SPEAKERS = [
     ),
     ("[", r"\[(?P<rank>\d{1,5})\]: (?=\S)"),
     ("[", r"\[[^\]]{1,80}?\b[Rr]ank[ =:]{0,2}(?P<rank>\d{1,6})\]:?"),
+    ("[", rf"\[(?!(?:{_NO_NODES})[-_]?\d)(?P<node>[A-Za-z][\w.-]{{0,60}}\d)\](?= (?:{_AFTER_NODE}))"),
     ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5}): "),
     (
         "abcdefghijklmnopqrstuvwxyz",
