@@ -193,7 +193,7 @@ def test_every_cause_has_an_action_and_every_answer_is_json():
 WORDS = [rule.match[0] for rule in wired.rulesets.full(user=False).rules if rule.match]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.one_of(

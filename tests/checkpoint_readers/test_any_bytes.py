@@ -61,7 +61,6 @@ MAGIC = [
 blobs = st.builds(lambda magic, rest: magic + rest, st.sampled_from([b"", *MAGIC]), st.binary(max_size=80))
 calm = settings(
     max_examples=50,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 WORDS = {"complete", "partial", "damaged", "uncommitted", "unreadable"}

@@ -69,7 +69,7 @@ def test_a_file_that_is_too_large_or_missing_is_refused(tmp_path):
         documents.load(str(tmp_path / "none.yaml"))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.binary(max_size=200) | st.text("[]{}:,-&*!?|>'\"%@`# \nab1~", max_size=80))
 def test_no_bytes_make_the_loader_fail_in_another_way(data):
     with contextlib.suppress(errors.UsageError):
@@ -133,7 +133,7 @@ def valued(data):
     return documents.Value(tuple(map(valued, data)) if isinstance(data, list) else data, mark)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.sampled_from(sorted(SHAPES)), st.dictionaries(words, trees, max_size=5))
 def test_every_tree_is_read_or_its_mistakes_are_noted(kind, tree):
     problems = shapes.Problems()

@@ -39,7 +39,7 @@ def holds(pattern, text):
 
 @pytest.mark.parametrize("pattern", SHAPES)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_literal_stands_in_whatever_a_pattern_matches(pattern, data):
     assert holds(pattern, data.draw(st.from_regex(pattern)))
 
@@ -55,7 +55,7 @@ REPEATS = st.sampled_from([b"", b"", b"", b"*", b"+?", b"?", b"{2,3}", b"{2,}"])
     st.sampled_from([b"", b"(?i)"]),
     st.data(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_same_for_patterns_that_nobody_would_write(parts, flag, data):
     pattern = flag + b"".join(parts)
     if literals.required(pattern) is not None:

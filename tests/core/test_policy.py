@@ -239,7 +239,7 @@ policies_drawn = st.builds(
 ) | st.sampled_from(policy_files.names()).map(policy_files.choose)  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(policies_drawn, st.lists(ends_drawn, min_size=1, max_size=5).map(tuple), situations)
 def test_every_end_gets_one_decision_and_the_same_one_again(rules, ends, situation):
     decision = policy.decide(rules, policy.History(ends), situation)
@@ -252,7 +252,7 @@ def test_every_end_gets_one_decision_and_the_same_one_again(rules, ends, situati
         assert decision.action is Action.NONE
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     policies_drawn,
     st.lists(st.tuples(ends_drawn, st.floats(0, 9 * HOUR)), min_size=1, max_size=30),

@@ -70,7 +70,7 @@ def test_lines_of_another_sparse_pattern_in_the_middle_are_all_given():
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_what_is_left_out_is_only_dense_progress_and_never_the_first_or_last(seed):
     chance = random.Random(seed)
     odd = [

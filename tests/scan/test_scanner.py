@@ -68,7 +68,7 @@ def test_each_example_is_found_with_its_groups(engine, name):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_is_found_is_what_finditer_finds_on_each_line_however_the_text_is_cut(engine, seed, sizes):
     chance = random.Random(seed)
     text = (
@@ -79,7 +79,7 @@ def test_what_is_found_is_what_finditer_finds_on_each_line_however_the_text_is_c
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_an_engine_that_looks_for_parts_of_the_literals_finds_the_same(engine, seed, sizes):
     chance = random.Random(seed)
     text = b"".join(samples.noise(chance) + chance.choice((b"\n", b"\r\n")) for _ in range(25)) + b"tail"
@@ -95,7 +95,7 @@ _WORDS = st.binary(min_size=1, max_size=12) | st.text("aAbB ", min_size=1, max_s
     text=st.lists(st.integers(0, 39) | st.binary(max_size=5), max_size=30),
     before=st.integers(0, 9),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_parts_of_literals_give_back_each_literal_where_it_stands(words, text, before):
     wanted = list(dict.fromkeys(engines.Literal(w.lower() if nocase else w, nocase) for w, nocase in words))
     data = b"".join(wanted[one % len(wanted)].text if isinstance(one, int) else one for one in text)
@@ -122,14 +122,14 @@ def test_the_parts_of_literals_give_back_each_literal_where_it_stands(words, tex
     ).map(b"".join),
     cut=st.integers(0, 4000),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_one_cut_anywhere_changes_nothing(text, cut):
     compiled = COMPILED["pyperscan"]
     assert summary(found(compiled, text, (max(1, cut), 1 << 20))) == summary(found(compiled, text))
 
 
 @given(st.lists(st.tuples(st.integers(0, 900), st.integers(1, 400)), min_size=1, max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bytes_that_come_twice_are_found_once(feeds):
     text = b"\n".join(samples.LINES) + b"\n"
     scanner = scan.LineScanner(COMPILED["pyperscan"])
@@ -208,7 +208,7 @@ def test_the_slow_lane_takes_patterns_without_a_literal():
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_an_engine_reports_exactly_what_find_finds(engine, seed):
     chance = random.Random(seed)
     wanted = [
