@@ -151,19 +151,22 @@ class Cluster:
         bare.write_text(self._conf)
         return bare
 
+    def _make_database(self, data: Path, tries: int = 2) -> None:
+        """An empty one. Beside another worker's load it failed once, and never again."""
+        argv = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}"]
+        argv += ["--auth-root-authentication-method=normal", "--skip-test-db"]
+        for _ in range(tries):
+            done = subprocess.run(argv, check=False, capture_output=True, timeout=300, env=self.env)
+            if done.returncode == 0:
+                return
+            shutil.rmtree(data, ignore_errors=True)
+        words = (done.stdout + done.stderr).decode(errors="replace")
+        raise AssertionError(f"mariadb-install-db ended with {done.returncode}: {words[-3000:]}")
+
     def start_database(self) -> None:
         """An empty MariaDB of our own."""
         data, d = self.folder / "database", self.folder
-        subprocess.run(
-            [
-                *("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}"),
-                *("--auth-root-authentication-method=normal", "--skip-test-db"),
-            ],
-            check=True,
-            capture_output=True,
-            timeout=300,
-            env=self.env,
-        )
+        self._make_database(data)
         (d / "database.sql").write_text(_DATABASE)
         self._spawn(
             "mariadbd",
