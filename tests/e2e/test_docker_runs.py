@@ -11,7 +11,7 @@ from backends.docker import engine as engines
 from backends.docker.conftest import engine, shared_engine  # noqa: F401 -- fixtures of the real engine
 from backends.docker.engine import IMAGE, RealEngine
 from e2e.conftest import Box
-from waiting import wait_until
+from waiting import until, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
@@ -188,7 +188,9 @@ def test_an_engine_that_takes_its_containers_with_it_gives_one_end_and_one_new_s
     first = box.status()["attempts"][0]
     assert first["exit"]["signum"] == 9
     assert first["decision"]["action"] == "restart", first
-    running = own_engine.docker("ps", "-q", "--no-trunc").stdout.decode().split()
+    running = until(
+        lambda: own_engine.docker("ps", "-q", "--no-trunc").stdout.decode().split(), "the new container runs"
+    )
     assert len(running) == 1, "one new start and no second one"
     assert running[0] != container
     own_engine.made += running

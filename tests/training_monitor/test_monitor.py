@@ -84,7 +84,7 @@ os.execv(PYTHON, ["python3", *sys.argv[1:]])
         ("total step: 5000\nstep: 12 loss: 0.5\n", 12),
         ("max_steps = 9000\nglobal_step 31\n", 31),
         ("Epoch 2, Step 55\n", 55),
-        ("step: 5 loss: 1\n" + "x" * 5_000_000 + "\nstep: 6 loss: 1\n", 6),
+        pytest.param("step: 5 loss: 1\n" + "x" * 5_000_000 + "\nstep: 6 loss: 1\n", 6, id="five-megabytes"),
         ("nothing at all\n", None),
     ],
 )
