@@ -2,5 +2,7 @@
 
 import hypothesis
 
-hypothesis.settings.register_profile("patient")
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
 hypothesis.settings.load_profile("patient")
