@@ -54,7 +54,6 @@ class Expected(NamedTuple):
     """Far directory -> files of its local source (None: could not be counted)."""
     disk_pct_max: int = 95
     mem_pct_max: int = 90
-    gpu_pct_healthy: int = 60
     stall_after_s: float = 1800.0
     slurm: bool = True
     """Whether the run may be a job of the scheduler there: a squeue that fails then leaves life unknown."""

@@ -218,6 +218,6 @@ def test_a_slow_list_is_not_waited_for_while_the_one_before_will_do(api):
     one._listed = (one._listed[0] - 61.0, one._listed[1])
     api.delay_s, api.jobs["a"]["status"] = 3.0, "FAILED"
     assert one.poll(["a"])["a"].state is job.JobState.RUNNING  # from the list before
-    waiting.wait_until(one._asking.done.is_set, "the list came")
+    waiting.wait_until(lambda: one._asking.ready(0.0), "the list came")
     api.delay_s = 0.0
     assert one.poll(["a"])["a"].state is not job.JobState.RUNNING

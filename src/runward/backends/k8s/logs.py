@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from runward import ports
+from runward.backends import asking
 from runward.backends.k8s import api
 
 _STAMPED = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
@@ -19,6 +20,8 @@ _SOON_S, _LAST_S = 0.5, 90.0
 """How long an answer is waited for, from when it was asked for: of a living container, and of one that has ended."""
 SILENT_EVERY_S = 120.0
 """A log that stays silent is asked for less and less often, down to this."""
+_TOGETHER = threading.BoundedSemaphore(8)
+"""So many logs are asked for at a time, whosever they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +65,6 @@ class State:
     """When the container before it ended, as the API says it."""
 
 
-class _Asking:
-    """One answer that is waited for in a thread of its own; eight of all logs at a time."""
-
-    _at_once = threading.BoundedSemaphore(8)
-
-    def __init__(self, ask: Callable[[], bytes]) -> None:
-        self._ask = ask
-        self.found = b""
-        self.problem: ports.ContactLost | None = None
-        self.done = threading.Event()
-        self.began = time.monotonic()
-        threading.Thread(target=self._run, name="a pod's log", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            with self._at_once:
-                self.found = self._ask()
-        except ports.ContactLost as lost:
-            self.problem = ports.ContactLost(
-                str(lost)
-            )  # its own frames would be kept alive by us, and we by them
-        except Exception as odd:  # noqa: BLE001 -- the border of a thread that we started
-            self.problem = ports.ContactLost(f"a log that cannot be read: {odd!r}")
-        self.done.set()
-
-
 class PodLog:
     """See `ports.LogStream`. When the container was started anew, the rest of the one before comes first."""
 
@@ -105,7 +82,7 @@ class PodLog:
         self._transport, self._of, self._state = transport, of, state
         self._restarts = state().restarts
         self._together = together
-        self._asking: _Asking | None = None
+        self._asking: asking.Asking[bytes] | None = None
         self._asked_at = float("-inf")
         self._every_s = EVERY_S
         self._finished = False
@@ -142,20 +119,15 @@ class PodLog:
             return
         state, now = self._state(), time.monotonic()
         if state.over or now - self._asked_at >= self._every_s:
-            self._asking = _Asking(lambda: self._fetch(state, now))
+            self._asking = asking.Asking("a pod's log", lambda: self._fetch(state, now), _TOGETHER)
 
     def _take(self, *, over: bool) -> None:
         """The answer, if it is there soon: a slow one is taken at a later look, but for the last words."""
-        asking = self._asking
-        if asking is None:
-            return
-        left = _LAST_S if over else asking.began + _SOON_S - time.monotonic()
-        if not asking.done.wait(max(0.0, left)):
+        asked = self._asking
+        if asked is None or not asked.ready(_LAST_S if over else asked.began + _SOON_S - time.monotonic()):
             return
         self._asking = None
-        if asking.problem is not None:
-            raise asking.problem
-        self._pending = asking.found
+        self._pending = asked.answer()
 
     def _fetch(self, state: State, now: float) -> bytes:
         self._asked_at = now

@@ -10,9 +10,7 @@ import importlib
 import io
 import json
 import os
-import select
 import signal
-import subprocess
 import sys
 import time
 import zipfile
@@ -81,9 +79,9 @@ def _keepers(name: str) -> "Any":
 
 
 def _start(folder: str, token: str, given: "dict[str, Any]") -> "dict[str, Any]":
-    """As the backend of local processes does it: the specification, a keeper in a session of its own, its answer."""
+    """As the backend of local processes does it: the specification, a keeper, its answer."""
     layout = _keepers("layout")
-    proc = _keepers("proc")
+    spawning = _keepers("spawning")
 
     spec = {**given, "cwd": given["cwd"] or os.getcwd(), "env": {**os.environ, **given["env"]}}
     if layout.exists(folder, layout.STARTED) or layout.exists(folder, layout.VOID):
@@ -91,28 +89,8 @@ def _start(folder: str, token: str, given: "dict[str, Any]") -> "dict[str, Any]"
             "answer": {"ok": False, "stage": "started", "text": "this attempt was started before", "code": 75}
         }
     layout.write_json(os.path.join(folder, layout.SPEC), spec, durable=True, mode=0o600)
-    read_fd, write_fd = os.pipe()
-    script = os.path.join(os.path.dirname(layout.__file__), "__main__.py")
-    env = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "LANG", "TZ") if name in os.environ}
-    with open(os.path.join(folder, layout.ERRORS), "ab") as trace:
-        keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", script, folder, str(write_fd)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=trace,
-            env={**env, proc.TOKEN_VARIABLE: token, "SPT_NOENV": "1"},
-            cwd="/",
-            pass_fds=[write_fd],
-            start_new_session=True,
-        )
-    keeper.returncode = 0  # it outlives us
-    os.close(write_fd)
-    poller = select.poll()
-    poller.register(read_fd, select.POLLIN)
-    text = os.read(read_fd, 65536) if poller.poll(_ANSWER_S * 1000) else b""
-    with contextlib.suppress(ValueError):
-        return {"answer": json.loads(text)}
-    return {}
+    _, answer_fd = spawning.start(folder, token)
+    return {"answer": spawning.answer(answer_fd, _ANSWER_S)}
 
 
 def _find(folder: str, token: str, given: "dict[str, Any]") -> "dict[str, Any]":

@@ -1,20 +1,13 @@
-"""From a job's specification to a keeper that has answered.
+"""From a job's specification to a keeper that has answered."""
 
-The keeper gets a session of its own, nothing of our descriptors, and an environment that carries the token.
-"""
-
-import contextlib
 import json
 import os
-import select
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runward import ports
 from runward.core import errors, job
-from runward.keeper import layout, proc, specs
+from runward.keeper import layout, spawning, specs
 
 ATTEMPT_DIR = "process.attempt_dir"
 """Option, required: the attempt's folder, absolute. It is the job's id."""
@@ -37,8 +30,6 @@ _NUMBERS = {
     TERM_WAIT_S: "term_wait_s",
     UNKILLABLE_AFTER_S: "unkillable_after_s",
 }
-_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "RUNWARD_KEEPER_FAULT")
-_ANSWER_LIMIT = 65536
 
 current_limits = specs.current_limits
 
@@ -94,42 +85,11 @@ def _specification(spec: job.JobSpec, token: str) -> dict[str, object]:
 
 
 def start(folder: str, token: str, stdin_fd: int | None) -> tuple[int, int]:
-    """Start a keeper on a folder with a specification; returns its pid and the descriptor of its answer.
-
-    The caller waits for the pid, if it lives long enough.
-    """
-    read_fd, write_fd = os.pipe()
+    """As `spawning.start`. Raises InternalError."""
     try:
-        return _spawn(folder, token, stdin_fd, write_fd), read_fd
-    except BaseException:
-        os.close(read_fd)
-        raise
-    finally:
-        os.close(write_fd)
-
-
-def _spawn(folder: str, token: str, stdin_fd: int | None, answer_fd: int) -> int:
-    script = os.path.join(os.path.dirname(layout.__file__), "__main__.py")
-    env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    env |= {proc.TOKEN_VARIABLE: token, "SPT_NOENV": "1"}
-    trace = os.open(os.path.join(folder, layout.ERRORS), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", script, folder, str(answer_fd)],
-            stdin=subprocess.DEVNULL if stdin_fd is None else stdin_fd,
-            stdout=subprocess.DEVNULL,
-            stderr=trace,
-            env=env,
-            cwd="/",
-            pass_fds=[answer_fd],
-            start_new_session=True,
-        )
-        keeper.returncode = 0  # it may outlive us: we wait for its pid, and nobody is to complain
-        return keeper.pid
+        return spawning.start(folder, token, stdin_fd)
     except OSError as error:
         raise errors.InternalError(f"the keeper could not be started: {error}") from error
-    finally:
-        os.close(trace)
 
 
 def wait_for_answer(fd: int, deadline_s: float) -> Answer:
@@ -137,16 +97,9 @@ def wait_for_answer(fd: int, deadline_s: float) -> Answer:
 
     Raises ContactLost when there is none in time, or the keeper died before it: ask `find`.
     """
-    try:
-        poller = select.poll()
-        poller.register(fd, select.POLLIN)
-        if not poller.poll(deadline_s * 1000):
-            raise ports.ContactLost(f"the keeper did not answer within {deadline_s:.0f} s")
-        text = os.read(fd, _ANSWER_LIMIT)
-    finally:
-        os.close(fd)
-    with contextlib.suppress(ValueError):
-        data = json.loads(text)
-        if isinstance(data, dict):
-            return Answer(data)
-    raise ports.ContactLost("the keeper ended before it answered")
+    words = spawning.answer(fd, deadline_s)
+    if words is None:
+        raise ports.ContactLost(f"the keeper did not answer within {deadline_s:.0f} s")
+    if not words:
+        raise ports.ContactLost("the keeper ended before it answered")
+    return Answer(words)

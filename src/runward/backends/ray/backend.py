@@ -5,14 +5,14 @@ A job carries its token as its submission id, so that one that may or may not ha
 
 import json
 import shlex
-import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from runward import ports
+from runward.backends import asking
 from runward.backends.ray import client, logs, states
 from runward.core import errors, job
 
@@ -43,29 +43,6 @@ _SOON_S, _OLD_LISTS = 0.3, 3.0
 """How long a list is waited for while the one before is younger than so many of its periods."""
 
 
-class _Asking:
-    """A list that is asked for in a thread of its own."""
-
-    def __init__(self, ask: Callable[[], dict[str, Mapping[str, Any] | None]]) -> None:
-        self._ask = ask
-        self.found: dict[str, Mapping[str, Any] | None] = {}
-        self.problem: ports.ContactLost | None = None
-        self.done = threading.Event()
-        self.began = time.monotonic()
-        threading.Thread(target=self._run, name="list of Ray's jobs", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            self.found = self._ask()
-        except ports.ContactLost as lost:
-            self.problem = ports.ContactLost(
-                str(lost)
-            )  # its own frames would be kept alive by us, and we by them
-        except Exception as odd:  # noqa: BLE001 -- the border of a thread that we started
-            self.problem = ports.ContactLost(f"a list that cannot be read: {odd!r}")
-        self.done.set()
-
-
 class Ray:
     """One cluster, by its dashboard; runs of one process share it."""
 
@@ -75,7 +52,7 @@ class Ray:
         self.dashboard = dashboard
         self.settings = settings or Settings()
         self._listed: tuple[float, dict[str, Mapping[str, Any] | None]] | None = None
-        self._asking: _Asking | None = None
+        self._asking: asking.Asking[dict[str, Mapping[str, Any] | None]] | None = None
         self._wanted: dict[str, float] = {}
         self._known: dict[str, job.JobStatus] = {}
         self._anew: dict[str, float] = {}
@@ -120,14 +97,12 @@ class Ray:
         """The newest list. One that takes long is not waited for while the one before will do: other runs of this
         process wait as well. Raises ContactLost.
         """
-        asking = self._asking = self._asking or _Asking(self._all)
+        asked = self._asking = self._asking or asking.Asking("list of Ray's jobs", self._all)
         kept = self._listed is not None and now - self._listed[0] < _OLD_LISTS * self.settings.every_s
-        if not asking.done.wait(max(0.0, asking.began + _SOON_S - now) if kept else None):
+        if not asked.ready(asked.began + _SOON_S - now if kept else None):
             return
         self._asking = None
-        if asking.problem is not None:
-            raise asking.problem
-        self._listed = (asking.began, asking.found)
+        self._listed = (asked.began, asked.answer())
 
     def _all(self) -> dict[str, Mapping[str, Any] | None]:
         found = self._list("/api/jobs/")
