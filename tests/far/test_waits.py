@@ -74,6 +74,7 @@ def test_no_log_no_marker_and_no_link_are_told_apart_and_a_mended_link_goes_on(n
 
 
 def test_files_and_steps_there_and_what_a_banner_says_is_no_marker(env, box):
+    (box.home / NAME).write_text("")
     assert runward(env, "wait", f"ssh:{box.alias}/", "--until", f"exists:/root/{NAME}", *QUICK, "60s")[0] == 0
     assert runward(env, "wait", f"ssh:{box.alias}/", "--until", "exists:/root/none", *QUICK, "0.1s")[0] == 1
     (box.home / "s.log").write_text("step 41/100\n")

@@ -294,7 +294,7 @@ def test_a_killed_node_is_what_ended_the_job_whether_it_held_the_driver_or_an_ac
     for number, name in enumerate((driver, actor)):
         status = clusters.ended(cluster, name)
         assert status.state is job.JobState.NODE_FAILED, (name, status, cluster.whole_log(name)[-2000:])
-        assert [one.fact for one in status.witnesses] == ["node_failed"]
+        assert status.witnesses[0].fact == "node_failed", status  # the actor's own end may be told after it
         if number:
             told = json.loads(runward("diagnose", f"ray:{name}@{real_ray.url}", "--json").stdout)
             assert told["verdict"]["cause"] == "node_failure", told
