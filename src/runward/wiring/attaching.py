@@ -35,7 +35,7 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
             errors.Problem(
                 f"no target {target!r}",
                 nearest=errors.nearest(scheme, _SCHEMES),
-                next_step="Write local:PID, file:PATH, docker:NAME, slurm:JOBID, ray:ID@URL or k8s:NAMESPACE/NAME.",
+                next_step="Write local:PID, file:PATH, docker:NAME, slurm:ID[@CLUSTER], ray:ID@URL or k8s:NS/NAME.",
             )
         )
     asked, handle, env = _options(target, scheme, rest, given)
@@ -123,8 +123,8 @@ def _look(scheme: str, rest: str, given: Mapping[str, Any]) -> _Found:
         case "slurm":
             from runward.wiring import slurm_runs
 
-            handle, argv, cwd = slurm_runs.attach(rest, act=act)
-            return _Found(handle, argv, cwd, dict(os.environ))
+            handle, argv, cwd, full = slurm_runs.attach(rest, act=act)
+            return _Found(handle, argv, cwd, dict(os.environ), full)
         case "docker":
             from runward.wiring import docker_runs
 
@@ -189,6 +189,8 @@ def _first_events(asked: options.RunOptions, handle: str) -> list[events.Event]:
     """The attempt that already lives."""
     now = time.time()
     shown = handle.removeprefix("given:").partition("@")[0]
+    if asked.backend == "slurm":
+        shown = asked.target.removeprefix("slurm:")
     return [
         events.RunCreated(
             at=now,

@@ -16,21 +16,23 @@ from runward.wiring.health_looks import Asked, Look
 # -- Slurm ---------------------------------------------------------------------------------------------------
 
 
-def slurm(job_id: str, asked: Asked) -> Look:
+def slurm(target: str, asked: Asked) -> Look:
     """A Slurm job; its nodes' GPUs are asked for by a small step beside it (`srun --overlap`)."""
     from runward.backends.slurm import words
     from runward.core import settings
     from runward.runners import local
     from runward.wiring import slurm as clusters
 
-    record = clusters.record_of(job_id)
+    record = clusters.record_of(target)
+    job_id, name = clusters.parse(target)
     state = words.state_of(record.word)
     status = job.JobStatus(state, record.word, node=record.nodes or None, reason=record.reason)
     found = Look(status)
     for path in clusters.cluster(settings.Settings()).paths(record):
         looks.from_file(found, path)
     if state is job.JobState.RUNNING:
-        step = ("srun", f"--jobid={job_id}", "--overlap", "--ntasks-per-node=1", "--quiet")
+        there = (f"--clusters={name}",) if name else ()
+        step = ("srun", *there, f"--jobid={job_id}", "--overlap", "--ntasks-per-node=1", "--quiet")
 
         def ask() -> list[health.Device]:
             rows = []

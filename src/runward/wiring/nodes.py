@@ -1,6 +1,7 @@
 """Where the memory of bad nodes lies."""
 
 import os
+from collections.abc import Callable
 
 import platformdirs
 
@@ -13,13 +14,24 @@ def open_memory() -> nodes.NodeMemory:
     return nodes.NodeMemory(state)
 
 
-def proposed() -> tuple[str, ...]:
-    """Nodes to leave out of the next attempt, as far as the memory can be read."""
+def called(node: str, cluster: str | None) -> str:
+    """What a node is called in the memory; `cluster`: another one than this machine's own."""
+    return node if cluster is None else f"{node}@{cluster}"
+
+
+def proposed(cluster: str | None = None, count: Callable[[], int] = lambda: 0) -> tuple[str, ...]:
+    """Nodes of a cluster to leave out of the next attempt, as far as the memory can be read.
+
+    `count` tells how many nodes the cluster has, 0 for unknown; it is asked only when a node has a mark.
+    """
     import time
 
     from runward.core import nodes as core
 
     try:
-        return core.proposals(open_memory().marks(), time.time())
+        marks = open_memory().marks()
     except OSError:
         return ()
+    there = [one for one in marks if one.node.partition("@")[2] == (cluster or "")]
+    known = count() if there else 0
+    return tuple(one.partition("@")[0] for one in core.proposals(there, time.time(), known))

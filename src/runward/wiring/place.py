@@ -50,3 +50,5 @@ class Place:
     """The checkpoint directory, where it is not looked at on this machine."""
     tick_s: float | None = None
     """How often it is looked at; None: as local processes are."""
+    cluster: str | None = None
+    """The cluster whose nodes its jobs use, where it is not this machine's own."""

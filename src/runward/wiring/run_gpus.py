@@ -151,7 +151,8 @@ _MARKED = (failures.Cause.GPU_HARDWARE, failures.Cause.NODE_FAILURE)
 class Marks:
     """Remembers nodes whose hardware ended an attempt."""
 
-    def __init__(self, asked: options.RunOptions) -> None:
+    def __init__(self, asked: options.RunOptions, cluster: str | None = None) -> None:
+        self._cluster = cluster
         self._here = socket.gethostname() if asked.backend in ("process", "local") else None
 
     def __call__(self, state: run.RunState, new: Sequence[events.Event]) -> None:
@@ -170,7 +171,8 @@ class Marks:
         if node is None:
             return
         proven = verdict.certainty is failures.Certainty.PROVEN
-        mark = nodes.Mark(node, event.at, verdict.cause, state.run, proven=proven, text=verdict.summary)
+        known_as = memory.called(node, self._cluster)
+        mark = nodes.Mark(known_as, event.at, verdict.cause, state.run, proven=proven, text=verdict.summary)
         try:
             memory.open_memory().add(mark)
         except OSError:

@@ -1,60 +1,88 @@
-"""The Slurm cluster that this machine's commands reach, and its jobs as targets of a diagnosis."""
+"""The Slurm clusters that this machine's commands reach, and their jobs as targets of a diagnosis."""
 
 import os
 from typing import NoReturn
 
-from runward.backends.slurm import backend, commands, looking, records, statuses, words
+from runward.backends.slurm import backend, clusters, commands, looking, records, statuses, words
 from runward.core import context, errors, settings
 from runward.runners import local
 from runward.scan import tailer
 from runward.wiring import diagnose
 
-_clusters: dict[tuple[float, float], backend.Slurm] = {}
+_known: dict[tuple[float, float, str | None], backend.Slurm] = {}
 
 
-def ask() -> commands.Commands:
-    """Slurm's commands of this machine."""
-    return commands.Commands(local.Local(), os.environ)
+def parse(target: str) -> tuple[str, str | None]:
+    """The job and the cluster of `JOB` or `JOB@CLUSTER`; without one, that of SLURM_CLUSTERS. Raises UsageError."""
+    job_id, at, name = target.partition("@")
+    if not at:
+        told = clusters.of_environment(os.environ)
+        return job_id, told if told is not None and clusters.one(told) else None
+    if not clusters.one(name):
+        raise errors.UsageError(
+            errors.Problem(
+                f"{name!r} is no cluster", f"slurm:{target}", next_step="Write slurm:JOBID@CLUSTER."
+            )
+        )
+    return job_id, name
 
 
-def cluster(chosen: settings.Settings) -> backend.Slurm:
-    """The backend that all runs of this process share, so that one query serves them all."""
+def called(job_id: str, name: str | None) -> str:
+    """What a job is called where people read it, and as a target.
+
+    >>> called("12", None), called("12", "west")
+    ('12', '12@west')
+    """
+    return job_id if name is None else f"{job_id}@{name}"
+
+
+def ask(name: str | None = None) -> commands.Commands:
+    """Slurm's commands of this machine, about its own cluster or another one."""
+    return commands.Commands(local.Local(), os.environ, cluster=name)
+
+
+def cluster(chosen: settings.Settings, name: str | None = None) -> backend.Slurm:
+    """The backend that all runs of this process on a cluster share, so that one query serves them all."""
     every, missing = chosen.ticks.slurm_s, chosen.watch.missing_after_s
-    key = (every, missing)
-    if key not in _clusters:
+    key = (every, missing, name)
+    if key not in _known:
         patience = backend.Settings(every_s=0.9 * every, missing_after_s=missing, quiet_s=min(120.0, missing))
-        _clusters[key] = backend.Slurm(backend.Means(ask(), tailer.FileLog, patience))
-    return _clusters[key]
+        _known[key] = backend.Slurm(backend.Means(ask(name), tailer.FileLog, patience))
+    return _known[key]
 
 
-def record_of(job_id: str) -> records.Record:
-    """What Slurm knows of a job now. Raises NotFound, Unreachable."""
-    asking = ask()
+def record_of(target: str) -> records.Record:
+    """What Slurm knows of a job now. Raises NotFound, Unreachable, UsageError."""
+    job_id, name = parse(target)
+    asking = ask(name)
     found = looking.with_wholes(asking.queue([job_id]), [job_id])
     if any(one.startswith(f"{job_id}_") for one in found):
-        _not_found(job_id, found)  # an array: accounting names it as if it were one job until it is split
+        _not_found(
+            job_id, name, found
+        )  # an array: accounting names it as if it were one job until it is split
     told = found.get(job_id) or asking.accounts([job_id]).get(job_id) or asking.show(job_id).get(job_id)
     if told is None:
-        _not_found(job_id, found)
+        _not_found(job_id, name, found)
     return asking.with_accounts({job_id: told})[job_id]
 
 
-def _not_found(job_id: str, found: dict[str, records.Record]) -> NoReturn:
+def _not_found(job_id: str, name: str | None, found: dict[str, records.Record]) -> NoReturn:
     elements = ", ".join(sorted(found)[:10])
+    where = f"cluster {name}" if name else "Slurm"
+    look = f"See squeue --me{f' -M {name}' if name else ''}; a job of another cluster is slurm:JOBID@CLUSTER."
     raise errors.NotFound(
         errors.Problem(
-            f"Slurm knows no job {job_id}",
-            f"slurm:{job_id}",
-            next_step=f"Name one element: {elements}." if elements else "See squeue --me.",
+            f"{where} knows no job {job_id}",
+            f"slurm:{called(job_id, name)}",
+            next_step=f"Name one element: {elements}." if elements else look,
         )
     )
 
 
-def diagnosable(job_id: str) -> diagnose.Sources:
-    """A job's logs, with what the scheduler says. Raises NotFound, Unreachable."""
-    one = cluster(settings.Settings())
-    record = record_of(job_id)
-    names = one.paths(record)
+def diagnosable(target: str) -> diagnose.Sources:
+    """A job's logs, with what the scheduler says. Raises NotFound, Unreachable, UsageError."""
+    record = record_of(target)
+    names = cluster(settings.Settings()).paths(record)
     state = words.state_of(record.word)
     return diagnose.Sources(
         tuple(diagnose.open_log(path, [], several=len(names) > 1) for path in names),
@@ -73,10 +101,11 @@ def nodes_of(nodes: str) -> list[str]:
     return ask().hostnames(nodes)
 
 
-def show(job_id: str) -> dict[str, str]:
-    """All that `scontrol show job` has of a job, by its words. Raises NotFound, Unreachable."""
-    asking = ask()
+def show(target: str) -> dict[str, str]:
+    """All that `scontrol show job` has of a job, by its words. Raises NotFound, Unreachable, UsageError."""
+    job_id, name = parse(target)
+    asking = ask(name)
     found = asking.show(job_id)
     if job_id not in looking.with_wholes(found, [job_id]):
-        _not_found(job_id, found)
+        _not_found(job_id, name, found)
     return asking.fields(job_id)

@@ -5,7 +5,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from runward.backends.slurm import arrays, backend, limits, one_run, records, words
+from runward import ports
+from runward.backends.slurm import arrays, backend, clusters, limits, one_run, records, words
 from runward.core import (
     effects,
     errors,
@@ -28,15 +29,23 @@ OPTIONS = "slurm.json"
 def place(asked: options.RunOptions, acts: bool = True) -> Place:
     """The place of a run that Slurm executes."""
     del acts
-    cluster = slurm.cluster(asked.settings)
-    first = asked.target.removeprefix("slurm:") or None
+    given = folders.read(places.run_dir(asked.name), OPTIONS) or {}
+    first, _, at = asked.target.removeprefix("slurm:").partition("@")
+    name = given.get("cluster") or at or None
+    cluster = slurm.cluster(asked.settings, name)
     of = one_run.Of(
-        asked.name, first, asked.observe_only, asked.log, asked.restart_by == "requeue", _warned(asked)
+        asked.name,
+        first or None,
+        asked.observe_only,
+        asked.log,
+        asked.restart_by == "requeue",
+        _warned(asked),
     )
     one = one_run.OneRun(cluster, of)
     return Place(
         backend=one,
-        describe=lambda handle: observations.Launched(_shown(handle), handle),
+        cluster=name,
+        describe=lambda handle: observations.Launched(_shown(handle, name), handle),
         spec_maker=spec_maker,
         suspended=lambda handle: _waits(cluster.record(handle)),
         circumstance=lambda handle, status, found: circumstance(asked, cluster.record(handle), status, found),
@@ -58,8 +67,8 @@ def _waits(record: records.Record | None) -> bool:
     return record is not None and words.state_of(record.word) in states
 
 
-def _shown(handle: str) -> str:
-    return "-" if handle.startswith(one_run.REFUSED) else backend.split(handle)[0]
+def _shown(handle: str, name: str | None) -> str:
+    return "-" if handle.startswith(one_run.REFUSED) else slurm.called(backend.split(handle)[0], name)
 
 
 def spec_maker(
@@ -73,7 +82,7 @@ def spec_maker(
         given = folders.read(places.run_dir(asked.name), OPTIONS) or {}
         planned = plan(launch)
         found = {backend.SBATCH: json.dumps(list(given.get("sbatch", ())))}
-        exclude = _excluded(launch, given.get("exclude", ()))
+        exclude = _excluded(launch, given.get("exclude", ()), given.get("cluster"))
         if exclude:
             found[backend.EXCLUDE] = exclude
         return job.JobSpec(
@@ -86,14 +95,22 @@ def spec_maker(
     return make
 
 
-def _excluded(launch: effects.Launch, always: Sequence[str]) -> str:
+def _excluded(launch: effects.Launch, always: Sequence[str], name: str | None) -> str:
     """Nodes to leave out: the user's own, the one that the decision names, and those that memory proposes."""
     found = dict.fromkeys(always)
     if launch.exclude_node:
         found[launch.exclude_node] = None
     if launch.attempt > 1:
-        found.update(dict.fromkeys(nodes.proposed()))
+        found.update(dict.fromkeys(nodes.proposed(name, lambda: _size(name))))
     return ",".join(found)
+
+
+def _size(name: str | None) -> int:
+    """How many nodes a cluster has; 0 where it does not say."""
+    try:
+        return slurm.ask(name).count()
+    except ports.ContactLost:
+        return 0
 
 
 def circumstance(
@@ -126,20 +143,22 @@ def canceller(record: records.Record | None, status: job.JobStatus) -> str | Non
 # -- attaching -----------------------------------------------------------------------------------------------
 
 
-def attach(job_id: str, *, act: bool) -> tuple[str, tuple[str, ...], str]:
-    """Handle, command and directory of a job that runs. Raises NotFound, UsageError, Unreachable."""
-    shown = slurm.show(job_id)
+def attach(target: str, *, act: bool) -> tuple[str, tuple[str, ...], str, str]:
+    """Handle, command, directory and full target of a job. Raises NotFound, UsageError, Unreachable."""
+    job_id, name = slurm.parse(target)
+    shown = slurm.show(target)
     if act and shown.get("HetJobId"):
         raise errors.UsageError(
             errors.Problem(
                 "is a heterogeneous job, and Slurm does not say how to submit one again",
-                f"slurm:{job_id}",
+                f"slurm:{target}",
                 next_step="Watch it without --act, or submit it with runward submit --on slurm.",
             )
         )
-    record = slurm.record_of(job_id)
+    record = slurm.record_of(target)
     command = tuple(shown.get("Command", "").split())
-    return f"{job_id}@{record.restarts or 0}", command, record.workdir or os.getcwd()
+    full = f"slurm:{slurm.called(job_id, name)}"
+    return f"{job_id}@{record.restarts or 0}", command, record.workdir or os.getcwd(), full
 
 
 _KEPT = {
@@ -156,14 +175,15 @@ _KEPT = {
 }
 
 
-def keep_attached(name: str, job_id: str) -> None:
-    """Write down with which options a job that was handed over is submitted again."""
-    shown = slurm.show(job_id)
+def keep_attached(name: str, target: str) -> None:
+    """Write down with which options a job that was handed over is submitted again, and where."""
+    shown = slurm.show(target)
     found = [f"{option}={shown[key]}" for key, option in _KEPT.items() if shown.get(key)]
     found = [one for one in found if one != "--time=UNLIMITED"]
     if shown.get("ArrayTaskId", "").isdigit():
         found.append(f"--array={shown['ArrayTaskId']}-{shown['ArrayTaskId']}")
-    body: Mapping[str, Any] = {"sbatch": found, "exclude": _list(shown.get("ExcNodeList", ""))}
+    excluded = _list(shown.get("ExcNodeList", ""))
+    body: Mapping[str, Any] = {"sbatch": found, "exclude": excluded, "cluster": slurm.parse(target)[1]}
     folders.write(places.run_dir(name), OPTIONS, body)
 
 
@@ -191,7 +211,17 @@ def check(asked: options.RunOptions, sbatch: Sequence[str]) -> list[errors.Probl
         word = option.partition("=")[0]
         if word in _OURS:
             found.append(errors.Problem(f"{word} is set by Runward itself", "--place-arg"))
-    elements = arrays.asked(sbatch, limits.directives(script))
+    lines = limits.directives(script)
+    name = clusters.asked(sbatch, os.environ, lines)
+    if name is not None and not clusters.one(name):
+        found.append(
+            errors.Problem(
+                f"{name} leaves it to sbatch which cluster gets the job, and a run has one",
+                "--clusters",
+                next_step="Name one: --place-arg=--clusters=NAME.",
+            )
+        )
+    elements = arrays.asked(sbatch, lines)
     if elements is not None and arrays.only(elements) is None:
         found.append(
             errors.Problem(
@@ -215,7 +245,10 @@ def _begins_with_interpreter(path: str) -> bool:
 
 
 def keep(name: str, sbatch: Sequence[str]) -> None:
-    """Write down the options of every sbatch of a run."""
+    """Write down the options of every sbatch of a run, and the cluster that they are for."""
     exclude = [one.partition("=")[2] for one in sbatch if one.startswith("--exclude=")]
     rest = [one for one in sbatch if not one.startswith("--exclude=")]
-    folders.write(places.run_dir(name), OPTIONS, {"sbatch": rest, "exclude": exclude})
+    made = folders.read(places.run_dir(name), folders.OPTIONS) or {}
+    script = os.path.join(str(made.get("cwd", "")), next(iter(made.get("argv", ())), ""))
+    cluster = clusters.asked(rest, os.environ, limits.directives(script))
+    folders.write(places.run_dir(name), OPTIONS, {"sbatch": rest, "exclude": exclude, "cluster": cluster})

@@ -195,7 +195,7 @@ def build(
         *parts.listeners,
         listeners.Page(asked, parts.clock),
         listeners.Claim(asked, means.directory if place.directory is None else None),
-        run_gpus.Marks(asked),
+        run_gpus.Marks(asked, place.cluster),
     )
     started = events.WatcherStarted(
         at=parts.clock.wall(), pid=os.getpid(), host=socket.gethostname(), lease=lease.number

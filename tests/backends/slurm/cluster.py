@@ -1,4 +1,4 @@
-"""A real Slurm of a few nodes on this machine: munged, slurmctld and several slurmd, started by hand in a folder."""
+"""Real Slurm clusters of a few nodes on this machine: munged, slurmctld and several slurmd, started by hand in a folder."""
 
 import os
 import secrets
@@ -14,17 +14,17 @@ from backends.slurm import memory
 
 PROGRAMS = (
     *("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db"),
-    *("sbatch", "squeue", "scancel", "scontrol", "sacct"),
+    *("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr"),
 )
 
 _CONF = """\
-ClusterName=runward
+ClusterName={name}
 SlurmctldHost={host}
 SlurmctldPort={port}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={dir}/munge.socket,cred_expire=10
+AuthInfo=socket={shared}/munge.socket,cred_expire=10
 StateSaveLocation={dir}/state
 SlurmdSpoolDir={dir}/spool.%n
 SlurmctldPidFile={dir}/slurmctld.pid
@@ -54,7 +54,7 @@ ReturnToService=2
 MpiDefault=none
 MailProg=/bin/true
 SlurmdParameters=config_overrides
-NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=8 RealMemory=8000
+NodeName={prefix}[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=8 RealMemory=8000
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 OverSubscribe=NO
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 OverSubscribe=NO
 """
@@ -64,7 +64,7 @@ _ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePort={accounting}
-AccountingStoragePass={dir}/munge.socket
+AccountingStoragePass={shared}/munge.socket
 """
 _DBD = """\
 AuthType=auth/munge
@@ -100,15 +100,36 @@ def missing() -> list[str]:
 class Cluster:
     """Daemons of ours, by their own processes."""
 
-    def __init__(self, folder: Path, nodes: int = 3) -> None:
-        self.folder = folder
-        self.nodes = [f"n{i + 1}" for i in range(nodes)]
+    def __init__(self, folder: Path, nodes: int = 3, name: str = "runward", prefix: str = "n") -> None:
+        self.folder, self.name, self._prefix = folder, name, prefix
+        self.nodes = [f"{prefix}{i + 1}" for i in range(nodes)]
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         self.env["PATH"] = self.env.get("PATH", "") + ":/usr/sbin:/sbin"
 
     def start(self) -> None:
         """Write the configuration, start everything, wait until all nodes are idle."""
+        first = self._prepare(self.folder, more_ports=2)
+        self._ports = {"accounting": first + len(self.nodes), "database": first + len(self.nodes) + 1}
+        self.configure()
+        key = self.folder / "munge.key"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o400)
+        self.start_database()
+        self.start_munge()
+        self.start_accounting()
+        self._start_slurm()
+        self.ready()
+
+    def start_beside(self, other: "Cluster") -> None:
+        """As another cluster of the same accounting and munge; see `ready`."""
+        self._prepare(other.folder)
+        self._ports = other._ports
+        self.configure()
+        self._start_slurm()
+
+    def _prepare(self, shared: Path, more_ports: int = 0) -> int:
+        """Folders and the text of slurm.conf; returns the first port of the nodes."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
         (self.folder / "state").mkdir(exist_ok=True)
@@ -117,32 +138,34 @@ class Cluster:
         self.groups = memory.Groups(self.folder)
         if self.groups.missing is None:
             self.groups.write(self.folder / "cgroup.conf")
-        port, first = _free_ports(len(self.nodes) + 2)
-        self._ports = {"accounting": first + len(self.nodes), "database": first + len(self.nodes) + 1}
+        port, first = _free_ports(len(self.nodes) + more_ports)
+        self._shared = shared
         self._conf = _CONF.format(
+            name=self.name,
+            prefix=self._prefix,
             host=socket.gethostname().partition(".")[0],
             port=port,
             dir=self.folder,
+            shared=shared,
             memory=_BY_ACCOUNTING if self.groups.missing else _BY_KERNEL,
             nodes=len(self.nodes),
             first=first,
             last=first + len(self.nodes) - 1,
         )
-        self.configure()
-        key = self.folder / "munge.key"
-        key.write_bytes(secrets.token_bytes(128))
-        key.chmod(0o400)
-        self.start_database()
-        self.start_munge()
-        self.start_accounting()
+        return first
+
+    def _start_slurm(self) -> None:
         self.start_controller()
         for node in self.nodes:
             self.start_node(node)
+
+    def ready(self) -> None:
+        """Wait until all nodes are idle."""
         waiting.wait_until(lambda: self.node_states() == ["idle"] * len(self.nodes), "all nodes idle", 90)
 
     def configure(self) -> None:
         """Write slurm.conf; the controller reads it when it starts."""
-        more = _ACCOUNTING.format(dir=self.folder, **self._ports)
+        more = _ACCOUNTING.format(shared=self._shared, **self._ports)
         (self.folder / "slurm.conf").write_text(self._conf + more)
 
     def without_accounting(self) -> Path:
@@ -270,7 +293,9 @@ class Cluster:
         """Wait until squeue has a job in one of `states`."""
 
         def look() -> str:
-            return self.run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T", check=False).strip()
+            return self.run(
+                "squeue", "--local", "-h", "-t", "all", "-j", job, "-o", "%T", check=False
+            ).strip()
 
         waiting.wait_until(lambda: look() in states, f"{job} in {states}", within)
         return look()

@@ -26,6 +26,31 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Clust
         started.close()
 
 
+@pytest.fixture(scope="session")
+def federation(
+    cluster: clusters.Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[clusters.Cluster, clusters.Cluster]]:
+    """Two more clusters with one node each; the first cluster is not of their federation."""
+    folder = tmp_path_factory.mktemp("slurms")
+    both = tuple(clusters.Cluster(folder / one, 1, one, one[0]) for one in ("east", "west"))
+    try:
+        for one in both:
+            one.start_beside(cluster)
+        for one in both:
+            one.ready()
+        cluster.run("sacctmgr", "-i", "add", "federation", "both", "clusters=east,west")
+        joined = ("Synced:Yes", "Self:       east")
+        waiting.wait_until(
+            lambda: all(word in both[0].run("scontrol", "show", "federation") for word in joined),
+            "joined",
+            60,
+        )
+        yield both
+    finally:
+        for one in both:
+            one.close()
+
+
 @pytest.fixture
 def world(
     cluster: clusters.Cluster, tmp_path: Path, request: pytest.FixtureRequest

@@ -24,11 +24,12 @@ def row(job_id: str, word: str, **more: str) -> str:
 class Cluster:
     """Answers of squeue, sacct and scontrol that a test changes; the clock is the test's."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str | None = None) -> None:
         self.rows: list[str] = []
         self.siblings: list[str] = []
         """What the other clusters of a federation have."""
         self.down: str | None = None
+        self.sinfo = ""
         self.now = 1000.0
         self.sbatch = ports.Completed(("sbatch",), 0, b"7\n", b"")
         self.sacct = ports.Completed(("sacct",), 1, b"", b"Slurm accounting storage is disabled")
@@ -37,7 +38,7 @@ class Cluster:
         self.runner = fakes.FakeRunner(handler=self.answer)
         settings = backend.Settings(every_s=10.0, missing_after_s=60.0, quiet_s=30.0)
         env = {"SQUEUE_FORMAT": "%i", "SLURM_CONF": "/c", "HOME": "/h", "SLURM_TIME_FORMAT": "relative"}
-        asking = commands.Commands(self.runner, env)
+        self.asking = asking = commands.Commands(self.runner, env, cluster=name)
         self.slurm = backend.Slurm(backend.Means(asking, tailer.FileLog, settings, lambda: self.now))
 
     def answer(self, call: ports.Call) -> fakes.Answer | None:
@@ -52,7 +53,7 @@ class Cluster:
             return self.sacct
         if name == "scontrol":
             return self.scontrol
-        return self.sbatch if name == "sbatch" else ""
+        return self.sbatch if name == "sbatch" else self.sinfo
 
     def look(self, handle: str = "7@0", after: float = 11.0) -> job.JobStatus | job.Unseen:
         self.now += after
@@ -275,3 +276,33 @@ def test_an_attempt_that_sbatch_refuses_is_over_with_its_words_and_never_repeate
     assert b"Invalid partition" in stream.read_new(1000)[0].data
     assert stream.read_new(1000) == ()
     assert len(here.asked("sbatch")) == 1
+
+
+def test_every_command_about_another_cluster_names_it_and_its_headers_are_no_jobs_or_nodes() -> None:
+    there = Cluster("west")
+    there.rows = ["CLUSTER: west", row("7", "NODE_FAIL", NodeList="n[1-2]")]
+    there.sinfo = "CLUSTER: west\nn2\n"
+    there.scontrol = "CLUSTER: west\nJobId=7 JobState=RUNNING Command=/a.sh\n"
+    there.look()
+    over = status(there.look(after=40.0))
+    assert (over.state, over.node) == (job.JobState.NODE_FAILED, "n2")
+    there.rows = []
+    asking = there.asking
+    assert asking.fields("7")["Command"] == "/a.sh"
+    assert asking.count() == 1
+    asking.cancel("7")
+    asking.accounts(["67108888"])
+    asking.requeue("7")
+    assert there.slurm.submit(job.JobSpec(("job.sh",), "/"), "demo-1-abc") == "7@0"
+    assert {call.argv[1:3] for call in there.runner.calls} == {("-M", "west")}
+    asking.hostnames("n[1-2]")
+    assert "-M" not in there.runner.calls[-1].argv, "it asks no cluster"
+
+
+def test_of_a_job_that_left_a_named_cluster_the_whole_federation_is_asked() -> None:
+    there = Cluster("west")
+    there.rows = [row("67108888", "REVOKED")]
+    there.siblings = [row("67108888", "RUNNING")]
+    assert status(there.look("67108888@0")).word == "RUNNING"
+    (asked,) = {call.argv[1:3] for call in there.asked("squeue") if "--federation" in call.argv}
+    assert asked != ("-M", "west"), "that would be the named cluster alone"

@@ -12,9 +12,13 @@ from runward.backends.slurm import records
 
 _SCRUBBED = ("SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_")
 _SCRUBBED_WORDS = frozenset(
-    {"SLURM_TIME_FORMAT", "SLURM_CLUSTERS", "SLURM_BITSTR_LEN", "SLURM_JSON", "SBATCH_WAIT"}
+    {
+        *("SLURM_TIME_FORMAT", "SLURM_CLUSTERS", "SLURM_BITSTR_LEN", "SLURM_JSON"),
+        *("SBATCH_WAIT", "SBATCH_CLUSTERS"),
+    }
 )
-"""SBATCH_ACCOUNT and the like are how a user says what every job gets; SBATCH_WAIT would not return before its end."""
+"""Which cluster is meant is said by an option, or it is the machine's own; SBATCH_WAIT would not return before the end
+of the job. SBATCH_ACCOUNT and the like are how a user says what every job gets."""
 _NO_SUCH_JOB = ("Invalid job id specified", "invalid job id")
 _NO_ACCOUNTING = ("accounting storage is disabled", "Problem talking to the database", "not found")
 _REFUSED = (
@@ -22,6 +26,7 @@ _REFUSED = (
     "Unable to open file",
     "error: Unable to read",
     "unrecognized option",
+    "known by database",
 )
 _NO_REQUEUE = (
     *_NO_SUCH_JOB,
@@ -64,7 +69,7 @@ class Refused(ports.ContactLost):
 
 
 class Commands:
-    """The five commands."""
+    """The commands of one cluster: this machine's own, or the one that `-M` names."""
 
     def __init__(
         self,
@@ -72,7 +77,9 @@ class Commands:
         environ: Mapping[str, str],
         names: Names = Names(),
         deadline_s: float = 30.0,
+        cluster: str | None = None,
     ) -> None:
+        self.cluster = cluster
         self._runner = runner
         self._env = scrubbed(environ)
         self._names = names
@@ -90,7 +97,7 @@ class Commands:
 
     def _listed(self, which: Sequence[str]) -> dict[str, records.Record]:
         argv = [self._names.squeue, "-h", "-r", "-t", "all", *which, "--Format", records.squeue_format()]
-        return records.parse_squeue(self._ask(argv))
+        return records.parse_squeue(self._ask(argv, there="--federation" not in which))
 
     def _siblings(self, revoked: Sequence[str]) -> dict[str, records.Record]:
         """Jobs that another cluster of the federation took, as that one has them; the nodes are none of this one's."""
@@ -106,7 +113,7 @@ class Commands:
         if not self._accounting:
             return {}
         ids = sorted({base(one) for one in jobs})
-        federated = [one for one in ids if one.isdigit() and int(one) >= _FEDERATED]
+        federated = [one for one in ids if one.isdigit() and int(one) >= _FEDERATED and not self.cluster]
         plain = [one for one in ids if one not in federated]
         try:
             here = self._accounted(plain) if plain else {}
@@ -149,24 +156,35 @@ class Commands:
     def down(self, nodes: str) -> list[str]:
         """Those of `nodes` (`n[1-8]`) that are down or failed, else those that do not answer. Raises ContactLost."""
         for states in ("down,fail", "no_respond"):
-            found = self._ask([self._names.sinfo, "-h", "-N", "-n", nodes, "-t", states, "-o", "%N"]).split()
+            found = self._nodes("-n", nodes, "-t", states)
             if found:
-                return sorted(set(found))
+                return found
         return []
+
+    def count(self) -> int:
+        """How many nodes the cluster has. Raises ContactLost."""
+        return len(self._nodes())
+
+    def _nodes(self, *which: str) -> list[str]:
+        return sorted(
+            set(records.plain_lines(self._ask([self._names.sinfo, "-h", "-N", *which, "-o", "%N"])))
+        )
 
     def fields(self, job_id: str) -> dict[str, str]:
         """The controller's words about one job. Raises ContactLost."""
         shown = self._ask([self._names.scontrol, "show", "job", "-o", job_id])
-        return records.scontrol_fields(shown.splitlines()[0]) if shown.strip() else {}
+        lines = records.plain_lines(shown)
+        return records.scontrol_fields(lines[0]) if lines else {}
 
     def hostnames(self, nodes: str) -> list[str]:
         """The nodes of a list such as `n[1-3]`. Raises ContactLost."""
-        return self._ask(("scontrol", "show", "hostnames", nodes)).split() if nodes else []
+        argv = [self._names.scontrol, "show", "hostnames", nodes]
+        return self._ask(argv, there=False).split() if nodes else []
 
     def submit(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> str:
         """Run `sbatch --parsable ARGV`; returns the job's id. Raises Refused, ContactLost."""
         call = ports.Call(
-            (self._names.sbatch, "--parsable", *argv),
+            (self._names.sbatch, *self._there, "--parsable", *argv),
             deadline_s=2 * self._deadline_s,
             cwd=cwd,
             env=scrubbed(env),
@@ -200,9 +218,14 @@ class Commands:
         """Run scancel; a job that is gone already is no failure. Raises ContactLost."""
         self._ask([self._names.scancel, *options, job_id])
 
-    def _ask(self, argv: Sequence[str], *, no_such_job: bool = True) -> str:
-        """What a command prints; `no_such_job`: that there is none is an answer."""
-        call = ports.Call(tuple(argv), deadline_s=self._deadline_s, limit=MOST_BYTES, env=self._env)
+    @property
+    def _there(self) -> tuple[str, ...]:
+        return ("-M", self.cluster) if self.cluster else ()
+
+    def _ask(self, argv: Sequence[str], *, no_such_job: bool = True, there: bool = True) -> str:
+        """What a command prints; `no_such_job`: that there is none is an answer; `there`: the cluster is meant."""
+        told = (argv[0], *(self._there if there else ()), *argv[1:])
+        call = ports.Call(told, deadline_s=self._deadline_s, limit=MOST_BYTES, env=self._env)
         done = self._runner.run(call)
         if done.ok and not done.truncated:
             return done.text

@@ -207,6 +207,12 @@ def together(parts: Sequence[Record], job_id: str, final: Callable[[str], bool])
     return replace(chosen, job_id=job_id, outputs=tuple(outputs), name=parts[0].name)
 
 
+def plain_lines(text: str) -> list[str]:
+    """Lines with something on them, but those that name a cluster (`-M`)."""
+    stripped = (line.strip() for line in text.splitlines())
+    return [line for line in stripped if line and not line.startswith("CLUSTER: ")]
+
+
 def plain_word(word: str) -> str:
     """The state alone.
 
