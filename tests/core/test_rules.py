@@ -1,6 +1,5 @@
 """Every rule does what its own example lines say, and a wrong rule is refused with its name and the reason."""
 
-import os
 import re
 
 import pytest
@@ -46,15 +45,6 @@ def test_a_wrong_rule_is_refused_with_its_reason_and_the_others_work(entry, reas
     assert "mine.yaml" in str(bad[0])
 
 
-def test_rules_survive_the_compiled_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RUNWARD_CACHE_DIR", str(tmp_path))
-    first, second = rulesets.load(user=False), rulesets.load(user=False)
-    assert first == second
-    assert list((tmp_path / "rules").glob("*.json"))
-    next((tmp_path / "rules").glob("*.json")).write_bytes(b"{broken")
-    assert rulesets.load(user=False).rules == first.rules
-
-
 def test_users_rules_are_added_and_a_broken_file_names_itself(tmp_path, monkeypatch):
     monkeypatch.setenv("RUNWARD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("RUNWARD_CONFIG_DIR", str(tmp_path))
@@ -81,18 +71,3 @@ def test_users_rules_are_added_and_a_broken_file_names_itself(tmp_path, monkeypa
 def test_required_literals(pattern, texts):
     need = literals.required(pattern)
     assert (need and need.alternatives) == texts
-
-
-def test_the_cache_holds_few_sets_and_a_foreign_one_is_made_anew(tmp_path, monkeypatch):
-    monkeypatch.setenv("RUNWARD_CACHE_DIR", str(tmp_path))
-    whole = rulesets.load(user=False)
-    folder = tmp_path / "rules"
-    (name,) = [path.name for path in folder.iterdir()]
-    for number in range(20):
-        (folder / f"rules-{number}.json").write_text("old")
-        os.utime(folder / f"rules-{number}.json", (number, number))
-    (folder / name).write_text('{"rules": [], "keys": [[1]], "problems": []}')
-    assert rulesets.load(user=False) == whole
-    assert name in os.listdir(folder)
-    assert len(os.listdir(folder)) <= 8
-    assert len(whole.keys) == len(literals.distinct(rule.need for rule in whole.rules))

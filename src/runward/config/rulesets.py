@@ -1,7 +1,8 @@
 """Rule files to rules: the shipped families, then the user's; compiled once, by content.
 
-Reading hundreds of YAML rules takes longer than a diagnosis, so the result is kept as JSON under the hash of
-all contents. A cache that cannot be read or written costs time and nothing else.
+To compile hundreds of YAML rules takes longer than a diagnosis. The result for the shipped ones is made when the
+package is built (`INDEX`), that for a user's is kept in the cache; both are JSON and hold the hash of all contents.
+One that is missing or of other contents costs time and nothing else.
 """
 
 import contextlib
@@ -17,8 +18,10 @@ from typing import Any, NamedTuple
 import runward
 from runward.core import errors, literals, rules
 
-FORMAT = 4
-"""Part of the cache's key: raise it when the compiled form changes."""
+FORMAT = 5
+"""Part of the key of what is compiled: raise it when the compiled form changes."""
+INDEX = "compiled.json"
+"""Beside the shipped families: their compiled form."""
 _MAX_FILE = 4 << 20
 _KEPT = 8
 """Compiled sets of rules that are kept, of the files as they are and were."""
@@ -32,11 +35,16 @@ class Source(NamedTuple):
     user: bool = False
 
 
+def folder() -> str:
+    """Where the shipped families lie."""
+    return os.path.join(os.path.dirname(runward.__file__), "rulesets")
+
+
 def shipped() -> list[Source]:
     """The families that come with Runward, by name."""
-    folder = os.path.join(os.path.dirname(runward.__file__), "rulesets")
-    names = sorted(name for name in os.listdir(folder) if name.endswith(".yaml"))
-    return [Source(name, _read(os.path.join(folder, name))) for name in names]
+    place = folder()
+    names = sorted(name for name in os.listdir(place) if name.endswith(".yaml"))
+    return [Source(name, _read(os.path.join(place, name))) for name in names]
 
 
 def user_folder() -> str:
@@ -44,9 +52,9 @@ def user_folder() -> str:
     return os.path.join(os.environ.get("RUNWARD_CONFIG_DIR") or _place("config"), "rules")
 
 
-def of_user(folder: str | None = None) -> list[Source]:
+def of_user() -> list[Source]:
     """The user's files; none when there is no such folder."""
-    place = folder or user_folder()
+    place = user_folder()
     try:
         names = sorted(name for name in os.listdir(place) if name.endswith((".yaml", ".yml")))
     except OSError:
@@ -64,24 +72,34 @@ def _read(path: str) -> bytes:
 
 def load(extra: Sequence[str] = (), *, user: bool = True) -> rules.RuleSet:
     """Shipped rules, the user's, and the files `extra`. Refused rules are in `problems`, the rest work."""
-    sources = shipped() + (of_user() if user else [])
-    sources += [Source(path, _read(path), user=True) for path in extra]
-    key = _key(sources)
-    path = os.path.join(cache_folder(), f"rules-{key}.json")
-    return _cached(path, key) or _compiled(sources, key, path)
+    ours, own = shipped(), _own(extra, user=user)
+    key = _key(ours + own)
+    path = os.path.join(cache_folder(), f"rules-{key}-{sys.version_info[0]}.{sys.version_info[1]}.json")
+    if own:
+        return _cached(path, key) or _kept(path, _compiled(own, key, load(user=False)))
+    built = os.path.join(folder(), INDEX)
+    return _cached(built, key) or _cached(path, key) or _kept(path, _compiled(ours, key))
+
+
+def compiled() -> rules.RuleSet:
+    """The shipped rules from their files, whatever was kept of them."""
+    ours = shipped()
+    return _compiled(ours, _key(ours))
 
 
 def full(extra: Sequence[str] = (), *, user: bool = True) -> rules.RuleSet:
     """As `load`, with the example lines of every rule: always from the files."""
-    sources = shipped() + (of_user() if user else [])
-    sources += [Source(path, _read(path), user=True) for path in extra]
-    return parse(sources)
+    return parse(shipped() + _own(extra, user=user))
 
 
-def parse(sources: Iterable[Source]) -> rules.RuleSet:
-    """Rules of `sources`; a doubled name is refused. A fault in a shipped file is an InternalError."""
-    good: dict[str, rules.Rule] = {}
-    problems: list[errors.Problem] = []
+def _own(extra: Sequence[str], *, user: bool) -> list[Source]:
+    return (of_user() if user else []) + [Source(path, _read(path), user=True) for path in extra]
+
+
+def parse(sources: Iterable[Source], known: rules.RuleSet | None = None) -> rules.RuleSet:
+    """Rules of `sources` behind `known`; a doubled name is refused. A fault in a shipped file is an InternalError."""
+    good: dict[str, rules.Rule] = dict(known.by_name) if known else {}
+    problems: list[errors.Problem] = list(known.problems) if known else []
     for source in sources:
         found, bad = rules.parse_family(_yaml(source), source.name)
         doubled = [r for r in found if r.name in good]
@@ -107,7 +125,7 @@ def _yaml(source: Source) -> object:
 
 
 def _key(sources: Iterable[Source]) -> str:
-    by = f"runward rules {FORMAT} {runward.__version__} {sys.version_info[:2]}"  # `re` reads patterns its own way
+    by = f"runward rules {FORMAT} {runward.__version__}"
     first, second = zlib.crc32(by.encode()), 1
     for source in sources:
         named = f"\0{source.name}\0{len(source.data)}\0".encode()
@@ -132,29 +150,48 @@ def _place(kind: str) -> str:
 
 
 def _cached(path: str, key: str) -> rules.RuleSet | None:
+    """What lies at `path`, where it was compiled from these contents and is whole."""
     try:
         with open(path, "rb") as file:
             raw = json.loads(file.read())
+        if raw["key"] != key:
+            return None
         found = tuple(rules.Rule.from_json(item) for item in raw["rules"])
         problems = tuple(errors.Problem(what, where) for what, where in raw["problems"])
         keys = tuple((str(text), int(at)) for text, at in raw["keys"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
     return rules.RuleSet(found, key, problems, keys)
 
 
-def _compiled(sources: Iterable[Source], key: str, path: str) -> rules.RuleSet:
-    parsed = parse(sources)
-    keys = literals.keys(list(literals.distinct(rule.need for rule in parsed.rules)))
-    raw: dict[str, Any] = {
-        "rules": [rule.to_json() for rule in parsed.rules],
-        "keys": keys,
-        "problems": [[problem.what, problem.where] for problem in parsed.problems],
-    }
-    keep(path, json.dumps(raw, separators=(",", ":")).encode())
-    _tidy(os.path.dirname(path))
+def _compiled(sources: Iterable[Source], key: str, known: rules.RuleSet | None = None) -> rules.RuleSet:
+    """The rules of `sources` behind `known`, without their examples, and the keys of all literals."""
+    parsed = parse(sources, known)
+    words = list(literals.distinct(rule.need for rule in parsed.rules))
+    before = known.keys if known else ()
+    keys = (*before, *literals.keys(words[len(before) :]))
     bare = tuple(replace(rule, match=(), no_match=()) for rule in parsed.rules)
-    return rules.RuleSet(bare, key, parsed.problems, tuple(keys))
+    return rules.RuleSet(bare, key, parsed.problems, keys)
+
+
+def encoded(ruleset: rules.RuleSet) -> bytes:
+    """The compiled form: of the shipped rules it is what belongs into `INDEX`.
+
+    It says which literals a match must hold: true for every Python, whichever compiled it.
+    """
+    raw: dict[str, Any] = {
+        "key": ruleset.fingerprint,
+        "rules": [rule.to_json() for rule in ruleset.rules],
+        "keys": ruleset.keys,
+        "problems": [[problem.what, problem.where] for problem in ruleset.problems],
+    }
+    return json.dumps(raw, separators=(",", ":")).encode()
+
+
+def _kept(path: str, ruleset: rules.RuleSet) -> rules.RuleSet:
+    keep(path, encoded(ruleset))
+    _tidy(os.path.dirname(path))
+    return ruleset
 
 
 def _tidy(folder: str) -> None:

@@ -4,13 +4,13 @@
 gap (`.*`) multiplies them by the length of the line. The first kind is refused, the second kind is watched.
 """
 
+import functools
 import re
 from typing import Any
 
 from runward.core import literals
 
 _c: Any = getattr(re, "_constants", None)
-_p: Any = getattr(re, "_parser", None)
 _OPEN = 65
 """A repetition that may go on for so long counts as open."""
 _WIDE = 64
@@ -35,7 +35,8 @@ def fault(pattern: bytes) -> str | None:
     >>> fault(rb"(?:\w+\.)*Error") is None
     True
     """
-    if _p is None or _c is None or not _explodes(_p.parse(pattern)):
+    tree = literals.parsed(pattern)
+    if tree is None or not _explodes(tree):
         return None
     return "repeats a repetition: its time doubles with each byte; take one of the two away"
 
@@ -57,7 +58,8 @@ def gaps(pattern: bytes) -> int:
     >>> gaps(rb"out of memory.*?allocate (\d+)"), gaps(rb"a.*b.*c.*d.*e")
     (1, 4)
     """
-    return _gaps(_p.parse(pattern)) if _p is not None and _c is not None else 4
+    tree = literals.parsed(pattern)
+    return 4 if tree is None else _gaps(tree)
 
 
 def _gaps(tokens: Any) -> int:
@@ -174,6 +176,7 @@ def _class(items: Any) -> int:
     return _ALL ^ found if items and items[0][0] is _c.NEGATE else found
 
 
+@functools.cache
 def _category(name: str) -> int:
     source = _CATEGORIES.get(name)
     if source is None:

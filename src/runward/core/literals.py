@@ -5,6 +5,7 @@ private to Python: when that cannot be had, `required` answers None and the patt
 or run on every line.
 """
 
+import functools
 import itertools
 import re
 from collections import Counter
@@ -56,15 +57,19 @@ class _Candidate(NamedTuple):
     @property
     def score(self) -> tuple[int, int, int, int]:
         """Seldom in healthy text first, then a longer shortest literal, then fewer of them, then a fixed place."""
-        common = _COMMON_LOW if self.nocase else COMMON
-        often = sum(common.count(text.lower() if self.nocase else text) for text in self.alternatives if text)
+        often = sum(_often(text, nocase=self.nocase) for text in self.alternatives if text)
         shortest = min(map(_worth, self.alternatives))
         return (
-            -often if shortest >= MIN_LENGTH else -len(common),
+            -often if shortest >= MIN_LENGTH else -len(COMMON),
             shortest,
             -len(self.alternatives),
             self.lo - self.hi,
         )
+
+
+@functools.lru_cache(maxsize=4096)
+def _often(text: bytes, *, nocase: bool) -> int:
+    return _COMMON_LOW.count(text.lower()) if nocase else COMMON.count(text)
 
 
 def _worth(text: bytes) -> int:
@@ -83,7 +88,11 @@ class _Walk:
     def over(self, tokens: Any) -> "_Walk":
         """Take all of `tokens`; `candidates` and `texts` are the result."""
         for place, (op, av) in enumerate(tokens):
-            self._token(op, av, tokens[place : place + 1].getwidth())
+            if op is _c.LITERAL:  # most of any pattern
+                self.run = [text + bytes((av,)) for text in self.run]
+                self.lo, self.hi = min(self.lo + 1, FAR), min(self.hi + 1, FAR)
+            else:
+                self._token(op, av, tokens[place : place + 1].getwidth())
         if all(self.run):
             self.candidates.append(_Candidate(tuple(self.run), self.run_lo, self.run_hi, self.nocase))
         return self
@@ -142,8 +151,6 @@ class _Walk:
 
     def _texts(self, op: Any, av: Any) -> list[bytes] | None:
         """The finite set of texts that a token matches, if it is one; adds candidates from inside it."""
-        if op is _c.LITERAL:
-            return [bytes((av,))]
         if op in (_c.AT, _c.ASSERT, _c.ASSERT_NOT):
             return [b""]  # to ignore it only widens
         if op is _c.IN:
@@ -202,15 +209,21 @@ def _members(items: Any) -> list[bytes] | None:
     return [bytes((value,)) for _, value in items]
 
 
+@functools.lru_cache(maxsize=4)
+def parsed(pattern: bytes) -> Any:
+    """`re`'s parse tree, which nobody changes; None where it cannot be had. Several questions are asked of each."""
+    return _p.parse(pattern) if _p is not None and _c is not None else None
+
+
 def required(pattern: str | bytes) -> Required | None:
     r"""The best literals of `pattern`, or None when no text of 3 bytes must stand in a match.
 
     >>> required(r"Xid \(PCI:(?P<bus>[0-9a-f:.]+)\): 79").alternatives
     ('Xid (PCI:',)
     """
-    if _p is None or _c is None:
+    tree = parsed(pattern.encode() if isinstance(pattern, str) else pattern)
+    if tree is None:
         return None
-    tree = _p.parse(pattern.encode() if isinstance(pattern, str) else pattern)
     nocase = bool(tree.state.flags & re.IGNORECASE) or _scoped_nocase(tree)
     walk = _Walk(nocase=nocase, lo=0, hi=0).over(tree)
     usable = [c for c in walk.candidates if min(map(len, c.alternatives)) >= MIN_LENGTH]
@@ -223,10 +236,8 @@ def heads(pattern: str) -> tuple[tuple[str, int], ...]:
     >>> heads(r"\bloss\b.{0,9}\bnan|found .*")
     (('loss', 0), ('found ', 0))
     """
-    if _p is None or _c is None or not pattern.isascii():
-        return ()
-    tree = _p.parse(pattern.encode())
-    if tree.state.flags & re.IGNORECASE or _scoped_nocase(tree):
+    tree = parsed(pattern.encode()) if pattern.isascii() else None
+    if tree is None or tree.state.flags & re.IGNORECASE or _scoped_nocase(tree):
         return ()
     rest: Any = [
         token for token in tree if token[0] is not _c.AT
@@ -295,8 +306,8 @@ def keys(words: Sequence[tuple[bytes, bool]]) -> list[Key]:
 
 def anchored(pattern: bytes) -> bool:
     """Whether a match can only begin where a line begins."""
-    tokens: Any = _p.parse(pattern) if _p is not None else ()
-    return bool(len(tokens)) and tokens[0] == (_c.AT, _c.AT_BEGINNING)
+    tokens = parsed(pattern)
+    return bool(tokens) and tokens[0] == (_c.AT, _c.AT_BEGINNING)
 
 
 def _scoped_nocase(tokens: Any) -> bool:

@@ -5,9 +5,11 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+
+from runward.config import rulesets
 
 _LIMIT = 48 << 20
 _WORKS_WITHOUT_COMPILED = frozenset({"pyyaml"})
@@ -32,7 +34,8 @@ class Pack:
 
 def make(version: str) -> Pack:
     """Pack the Runward that runs now. Raises ValueError when it would be larger than 48 MiB."""
-    files = dict(_own())
+    files: dict[str, str | bytes] = dict(_own())
+    files[f"runward/rulesets/{rulesets.INDEX}"] = rulesets.encoded(rulesets.load(user=False))
     left_out = []
     for distribution in _needed():
         name = _plain(distribution.metadata["Name"])
@@ -103,13 +106,20 @@ def _pure(paths: Sequence[metadata.PackagePath]) -> Iterator[tuple[str, str]]:
             yield str(path), real
 
 
-def _zip(files: dict[str, str]) -> bytes:
+def _zip(files: Mapping[str, str | bytes]) -> bytes:
+    """Names in the zip, and the path or the content of each."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
-            with open(files[name], "rb") as file:
-                archive.writestr(entry, file.read())
+            archive.writestr(entry, _content(files[name]))
     return out.getvalue()
+
+
+def _content(what: str | bytes) -> bytes:
+    if isinstance(what, bytes):
+        return what
+    with open(what, "rb") as file:
+        return file.read()
