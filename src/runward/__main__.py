@@ -1,11 +1,21 @@
 """`runward` and `python -m runward`: hands over to the command line and nothing else."""
 
 import gc
+import os
 import sys
+
+
+def _open_all_three() -> None:
+    """A stream that the caller closed would lend its number to the next file, and our words would go into that."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one's
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115 -- stays
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    _open_all_three()
     # What is imported stays: looking through it for garbage is a twentieth of a short verb's processor time.
     gc.disable()
     from runward.cli import entry  # noqa: PLC0415 -- the traceback of a broken install should name this line

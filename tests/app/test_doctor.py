@@ -53,9 +53,17 @@ def test_a_check_that_hangs_is_late_and_one_that_breaks_is_named() -> None:
 
 
 def test_paths_are_judged_by_the_file_system_that_they_will_be_on(tmp_path) -> None:
-    found = storage.check([str(tmp_path / "not" / "yet" / "made")])
-    assert [one.area for one in found] == ["disk"]
+    wanted = str(tmp_path / "not" / "yet" / "made")
+    found = storage.check([wanted])
+    assert [(one.area, one.level) for one in found[1:]] == [("disk", OK)]
     assert found[0].text.startswith(str(tmp_path))
+    assert found[1].text == f"{wanted}: is not there yet; {tmp_path} was looked at"
+
+
+def test_a_path_below_a_file_can_never_be_made(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    found = storage.check([str(tmp_path / "file" / "ckpt")])
+    assert [one.level for one in found if "cannot be made" in one.text] == [FAIL]
 
 
 @pytest.mark.parametrize(("percent", "level"), [(10, OK), (89, OK), (90, WARN), (98, FAIL), (100, FAIL)])

@@ -11,6 +11,9 @@ def test_a_verb_explains_itself(verb, capsys):
     assert "Usage: runward" in capsys.readouterr().out
 
 
-def test_a_word_that_is_no_verb_names_the_nearest(capsys):
-    assert entry.run(["statsu"]) == 2
-    assert "did you mean 'status'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("word", "verb"), [("statsu", "status"), ("rnu", "run"), ("sp", "ps"), ("dignose", "diagnose")]
+)
+def test_a_word_that_is_no_verb_names_the_nearest(word, verb, capsys):
+    assert entry.run([word]) == 2
+    assert f"did you mean {verb!r}" in capsys.readouterr().err

@@ -75,6 +75,22 @@ def test_by_arg_without_a_template_is_refused():
         resume.check(["train.py"], resume.How(None, resume.Mode.ARG))
 
 
+@pytest.mark.parametrize(
+    ("how", "typed"),
+    [
+        (resume.How("--load {path} --at {step}"), "train.py --load '/c/step 20' --at 20"),
+        (
+            resume.How(None, resume.Mode.ENV),
+            "RUNWARD_RESUME_PATH='/c/step 20' RUNWARD_RESUME_STEP=20 train.py",
+        ),
+        (resume.How(), "train.py"),
+    ],
+)
+def test_what_a_person_types_to_go_on_is_the_whole_command(how, typed):
+    assert resume.by_hand(["train.py"], how, "/c/step 20", 20, "/c") == typed
+    assert resume.by_hand(["train.py"], how, None, None, "/c") == "train.py"
+
+
 def test_with_nothing_to_resume_the_command_stays_and_the_place_vanishes():
     assert plan("train.py {resume} --load mine", "--init {path}", None).argv == ("train.py", "--load", "mine")
     assert plan("train.py --load mine", "--load {path}", None).argv == ("train.py", "--load", "mine")

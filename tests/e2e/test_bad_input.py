@@ -67,6 +67,19 @@ def test_all_wrong_options_of_a_run_are_said_at_once(box: Box):
     assert "{pth}" in done.stderr or "pth" in done.stderr
 
 
+def test_what_can_never_work_is_refused_before_anything_is_made(box: Box):
+    (box.work / "file").write_text("")
+    wrong = ["--checkpoints", "file", "--resume-arg", "--load {path", "--max-runtime", "0s"]
+    done = box.cli("run", *wrong, "--", "true", rc=2)
+    assert "--max-runtime: run.max_runtime: '0s' is not between 0.1 s and 3650 d" in done.stderr
+    done = box.cli("run", *wrong[:4], "--name", "", "--notify", "/no/such 1", "--", "true", rc=2)
+    assert f"--checkpoints: {box.work}/file is no directory" in done.stderr
+    assert "--resume-arg: {path is not closed: {path}" in done.stderr
+    assert "--name: '' is no name" in done.stderr
+    assert "--notify: no such command: /no/such." in done.stderr
+    assert not (box.state / "runs").exists() or not list((box.state / "runs").iterdir())
+
+
 def test_the_name_of_a_live_run_is_refused_and_that_of_an_ended_one_is_given_on(box: Box):
     first = box.start(*box.usual(), "--", *box.demo(steps=LONG))
     box.wait_output("step 3/")

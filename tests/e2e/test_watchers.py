@@ -48,6 +48,8 @@ def test_a_closed_terminal_detaches_and_the_run_goes_on(box: Box):
     box.wait_output("step 3/")
     process.send_signal(signal.SIGHUP)
     wait_until(lambda: "terminal" in {event.get("topic") for event in box.events()}, "the journal has it")
+    assert "SIGHUP" in box.said()
+    assert "runward status demo" in box.said()
     before = box.output().count("step")
     wait_until(lambda: box.output().count("step") > before + 10, "the training goes on")
     assert process.poll() is None

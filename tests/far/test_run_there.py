@@ -1,4 +1,4 @@
-"""`runward run --on ssh:HOST/`: the far Runward gets the same words, each as one word."""
+"""`run --on ssh:HOST/`, `attach ssh:HOST/...`: the far Runward gets the same words, each as one word."""
 
 import json
 import os
@@ -36,6 +36,12 @@ def test_the_words_arrive_whole_and_the_run_is_detached(net, tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["run", "--detach", *WORDS]
     assert not (box.home / "pwned").exists()
+    words = ["--name", "a b", f"ssh:{box.alias}/local:1", "--log", "x y"]
+    done = subprocess.run(
+        [sys.executable, "-m", "runward", "attach", *words],
+        env=env, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == ["attach", "--detach", "--name", "a b", "local:1", "--log", "x y"]
     done = run(bare.alias)
     assert done.returncode == 75
     assert "not installed there" in done.stderr

@@ -1,5 +1,7 @@
 """`runward attach TARGET`: watch something that already runs."""
 
+import sys
+
 import click
 
 from runward.cli.amounts import DURATION
@@ -37,7 +39,14 @@ from runward.cli.amounts import DURATION
 )
 @click.option("--detach", is_flag=True, help="Watch in the background.")
 def attach(target: str, **given: object) -> int:
-    """Watch TARGET: local:PID, file:PATH, docker:NAME, slurm:JOBID, ray:ID@http://host:8265, k8s:NAMESPACE/NAME."""
+    """Watch TARGET: local:PID, file:PATH, docker:NAME, slurm:JOBID, ray:ID@http://host:8265, k8s:NAMESPACE/NAME.
+
+    ssh:HOST/TARGET is watched by the Runward of that box, in the background there.
+    """
+    if target.startswith("ssh:"):
+        from runward.wiring import far_launching
+
+        return far_launching.attach(target, sys.argv[sys.argv.index("attach") + 1 :])
     from runward.wiring import attaching
 
     return attaching.attach(target, given)

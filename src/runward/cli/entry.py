@@ -1,5 +1,7 @@
 """The list of verbs, and the border where errors become exit codes and a line for a person."""
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -92,6 +94,7 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code. Only programming errors leave as exceptions."""
     try:
         result: Any = cli.main(list(argv), prog_name="runward", standalone_mode=False)
+        sys.stdout.flush()
     except errors.RunwardError as error:
         for problem in error.problems:
             print(f"runward: {problem}", file=sys.stderr)
@@ -109,9 +112,27 @@ def run(argv: Sequence[str]) -> int:
         print("runward: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
+        _silence(1)
         return 141
+    except OSError as error:
+        return _not_written(error)
     return result if isinstance(result, int) else 0
+
+
+def _not_written(error: OSError) -> int:
+    """A full disk or a vanished terminal behind stdout is said in words; any other error is one of ours."""
+    if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG) or error.filename is not None:
+        raise error
+    _silence(1)
+    print(f"runward: the output cannot be written: {error.strerror}.", file=sys.stderr)
+    return errors.InternalError.exit_code
+
+
+def _silence(descriptor: int) -> None:
+    """What is still buffered goes nowhere: another try at the exit would fail, and change the exit code."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 _INVALID = "Invalid value for "

@@ -57,7 +57,7 @@ from runward.core import errors
 @click.option(
     "--verify-rate",
     type=SIZE,
-    help="Bytes a second read to verify.  [default: 200MB]",
+    help="Bytes a second read to verify; 0: no limit.  [default: 200MB]",
 )
 @click.option("--verify-budget", type=DURATION, help="Verification before a restart.  [default: 60s]")
 @click.option("--progress-regex", metavar="REGEX", help="Your own step lines; groups: step, total, loss.")

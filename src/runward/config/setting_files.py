@@ -6,7 +6,7 @@ file, the defaults. Every value keeps the place that set it.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from runward.config import documents, shapes
@@ -43,6 +43,8 @@ class Sources:
     options: Mapping[str, object]
     """`section.key` to value, from the command line."""
     system: str = "/etc/runward/config.yaml"
+    words: Mapping[str, str] = field(default_factory=dict)
+    """`section.key` to the option that gives it, for what is said of a mistake."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ def _layers(sources: Sources, problems: shapes.Problems) -> Iterator[documents.V
         if name.startswith(ENV_PREFIX) and "__" in name:
             yield _from_environment(name, text, problems)
     for path, data in sources.options.items():
-        mark = documents.Mark(path if path.startswith("-") else f"option {path}")
+        mark = documents.Mark(sources.words.get(path, path if path.startswith("-") else f"option {path}"))
         yield _nested(path.split("."), _from_option(data, mark), mark)
 
 

@@ -81,12 +81,16 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
 
 
 def _edit_distance(a: str, b: str, limit: int) -> int:
+    """Letters to add, drop or change; two neighbours that changed places are one mistake."""
     if abs(len(a) - len(b)) >= limit:
         return limit
-    previous = list(range(len(b) + 1))
+    before, previous = [0] * (len(b) + 1), list(range(len(b) + 1))
     for i, left in enumerate(a, 1):
         current = [i]
         for j, right in enumerate(b, 1):
-            current.append(min(previous[j] + 1, current[-1] + 1, previous[j - 1] + (left != right)))
-        previous = current
+            cost = min(previous[j] + 1, current[-1] + 1, previous[j - 1] + (left != right))
+            if i > 1 and j > 1 and (left, a[i - 2]) == (b[j - 2], right):
+                cost = min(cost, before[j - 2] + 1)
+            current.append(cost)
+        before, previous = previous, current
     return previous[-1]

@@ -18,6 +18,7 @@ ENV_PATH = "RUNWARD_RESUME_PATH"
 ENV_STEP = "RUNWARD_RESUME_STEP"
 _FIELDS = ("path", "step", "dir")
 _FIELD = re.compile(r"\{(\w*)\}")
+_UNCLOSED = re.compile(r"\{(" + "|".join(_FIELDS) + r")\b(?!\})")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 
 
@@ -112,6 +113,17 @@ def plan(
     return _self_looking(words, env, chosen, listing) if mode is Mode.SELF else ResumePlan(words, env)
 
 
+def by_hand(argv: Sequence[str], how: How, path: str | None, step: int | None, directory: str) -> str:
+    """The command line that a person types to go on from `path` (None: from the beginning)."""
+    words, number = tuple(argv), "" if step is None else str(step)
+    mode = mode_of(words, how)
+    if path is None or mode is Mode.SELF:
+        return shlex.join(_unplaced(words))
+    if mode is Mode.ARG and how.template is not None:
+        return shlex.join(_filled(words, how.template, {"path": path, "step": number, "dir": directory}))
+    return f"{ENV_PATH}={shlex.quote(path)} {ENV_STEP}={number} {shlex.join(_unplaced(words))}"
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What an attempt begins from: a path, a step, or what is known of them."""
@@ -203,6 +215,11 @@ def _options(template: str, values: Mapping[str, str]) -> list[_Option]:
 
 
 def _fill(word: str, values: Mapping[str, str]) -> str:
+    unclosed = _UNCLOSED.search(word)
+    if unclosed is not None:
+        raise errors.UsageError(
+            errors.Problem(f"{unclosed[0]} is not closed: {{{unclosed[1]}}}", "--resume-arg")
+        )
     unknown = next((name for name in _FIELD.findall(word) if name not in _FIELDS), None)
     if unknown is not None:
         raise errors.UsageError(

@@ -2,14 +2,16 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from runward.core import redact
+from runward.core import errors, redact, resume
 
 _ATTEMPTS = 20
 
 
-class About(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class About:
     """What the page says beside the run's status."""
 
     host: str
@@ -18,8 +20,8 @@ class About(NamedTuple):
     argv: tuple[str, ...] = ()
     cwd: str = ""
     checkpoints: str | None = None
-    resume: str = ""
-    """How an attempt learns what to resume from, in words."""
+    how: resume.How = field(default_factory=resume.How)
+    """How an attempt learns what to resume from."""
 
 
 def page(body: Mapping[str, Any], about: About) -> str:
@@ -91,9 +93,26 @@ def _go_on(name: str, body: Mapping[str, Any], about: About) -> Iterator[str]:
         yield f"    runward checkpoints verify {shlex.quote(about.checkpoints)}"
     if about.argv and not body.get("observe_only"):
         yield ""
-        yield f"By hand, only when nothing of it lives: {about.resume}"
+        origin, command = _by_hand(body, about)
+        yield f"By hand, only when nothing of it lives; {origin}:"
         yield ""
-        yield f"    cd {shlex.quote(about.cwd)} && {shlex.join(about.argv)}"
+        yield f"    cd {shlex.quote(about.cwd)} && {command}"
+
+
+def _by_hand(body: Mapping[str, Any], about: About) -> tuple[str, str]:
+    """What it begins from, and the exact command, its variables in front: a person may copy it."""
+    newest = (body["checkpoints"] or {}).get("latest_complete") or {}
+    path, directory = newest.get("path"), about.checkpoints or about.cwd
+    try:
+        looks_itself = resume.mode_of(about.argv, about.how) is resume.Mode.SELF
+        command = resume.by_hand(about.argv, about.how, path, newest.get("step"), directory)
+    except errors.UsageError as error:  # an older Runward may have taken what this one refuses
+        return str(error), shlex.join(about.argv)
+    if path is None:
+        return "no complete checkpoint is known, so it starts from the beginning", command
+    if looks_itself:
+        return "the program itself must find the newest checkpoint", command
+    return "from the newest complete checkpoint", command
 
 
 def _never(body: Mapping[str, Any]) -> Iterator[str]:

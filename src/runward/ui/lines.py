@@ -1,5 +1,9 @@
 """One line for a person about an event; None for events that need none."""
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from runward.core import durations, events, run
 
 
@@ -36,13 +40,32 @@ def _started(state: run.RunState, event: events.AttemptStarted) -> str | None:
 def _over(event: events.AttemptEnded) -> str:
     verdict = event.diagnosis.get("verdict", {})
     at = f" at step {event.last_step}" if event.last_step is not None else ""
-    cause = f"{verdict.get('cause')} ({verdict.get('certainty')})"
-    return f"attempt {event.attempt} ended{at}: {cause}: {verdict.get('summary')}"
+    return (
+        f"attempt {event.attempt} ended{at}: {cause_of(verdict)}"
+        if verdict
+        else f"attempt {event.attempt} ended{at}"
+    )
+
+
+def cause_of(verdict: Mapping[str, Any]) -> str:
+    """A verdict in one line; one that found nothing wrong has no cause to name."""
+    summary, certainty = verdict.get("summary"), verdict.get("certainty")
+    if verdict.get("cause") == "none":
+        return f"{summary} ({certainty})"
+    return f"{verdict.get('cause')} ({certainty}): {summary}"
 
 
 def _decided(event: events.Decided) -> str:
     later = f" in {durations.format_duration(event.delay_s)}" if event.delay_s >= 1 else ""
-    return f"decision: {event.action}{later}: {event.reason}"
+    return f"decision: {event.action}{later}: {reason_of(event.reason)}"
+
+
+_END_SAID = re.compile(r"attempt \d+ ended with \w+(?: at step \d+)?: ")
+
+
+def reason_of(reason: str) -> str:
+    """A decision's reason where its attempt's end stands in the line above."""
+    return _END_SAID.sub("", reason, count=1)
 
 
 def _rare(event: events.Event) -> str | None:  # noqa: PLR0911 -- a table of texts

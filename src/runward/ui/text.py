@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from runward.core import durations, recovery
+from runward.ui import lines as ui_lines
 
 LIVE = frozenset({"pending", "running", "restarting", "waiting"})
 """States in which something may still happen by itself."""
@@ -116,14 +117,16 @@ def _lost(body: Mapping[str, Any]) -> str:
     }
     if not lost:
         return ""
-    return "; lost " + ", ".join(f"{durations.format_duration(s)} to {cause}" for cause, s in lost.items())
+    return "; lost " + ", ".join(
+        f"{durations.format_duration(s)} to {cause.replace('_', ' ')}" for cause, s in lost.items()
+    )
 
 
 def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
     lines = [f"attempt {a['n']}" + _attempt_words(a)]
     verdict = a["verdict"]
     if verdict:
-        lines.append(f"  {verdict['cause']} ({verdict['certainty']}): {verdict['summary']}")
+        lines.append(f"  {ui_lines.cause_of(verdict)}")
         lines.extend(_evidence("  ", a["evidence"][:3]))
         lines.extend(_evidence("  against: ", a["counter_evidence"][:3]))
         if body["state"] in {"held", "failed"} and a is body["attempts"][-1]:
@@ -132,11 +135,17 @@ def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
                 for item in a["advice"][:3]
             )
     if a["decision"] and (a["decision"]["action"] != "none" or a["decision"]["ended"]):
-        lines.append(f"  decision: {a['decision']['action']}: {a['decision']['reason']}")
+        lines.append(_decision(a["decision"]))
     lines.extend(f"  left: {text}" for text in a["left"])
     if a.get("box"):
         lines.append(f"  box {box(a['box'])}")
     return lines
+
+
+def _decision(decision: Mapping[str, Any]) -> str:
+    if decision["action"] == "none" and decision["ended"]:
+        return f"  ended by Runward: {decision['reason']}"
+    return f"  decision: {decision['action']}: {ui_lines.reason_of(decision['reason'])}"
 
 
 def _attempt_words(a: Mapping[str, Any]) -> str:

@@ -191,7 +191,7 @@ def _decision(attempt: run.Attempt) -> dict[str, Any] | None:
             return None
         return {
             "action": "none",
-            "reason": ending.detail or ending.why,
+            "reason": ending.detail or (f"stopped by {ending.by}" if ending.why == "stop" else ending.why),
             "at": durations.iso(ending.at),
             "ended": True,
             "votes": list(ending.votes),

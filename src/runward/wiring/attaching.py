@@ -23,7 +23,7 @@ from runward.wiring import (
 )
 from runward.wiring import watching as assembly
 
-_SCHEMES = ("local", "file", "docker", "slurm", "ray", "k8s", "ssh", "pod")
+_SCHEMES = ("local", "file", "docker", "slurm", "ray", "k8s", "pod")
 _SETTINGS = {"policy": "run.policy", "stall_after": "run.stall_after", "notify": "notify.to"}
 
 

@@ -1,4 +1,4 @@
-"""`runward run --on ssh:HOST/`: hand the run to the Runward over there; run, watcher and journal live there."""
+"""`run --on ssh:HOST/` and `attach ssh:HOST/...`: handed to the Runward there; run, watcher and journal live there."""
 
 import contextlib
 import re
@@ -28,6 +28,25 @@ def launch(place: str, words: list[str]) -> int:
     sys.stderr.write(done.stderr.decode("utf-8", "replace"))
     if done.ok:
         _keep_handbook(box.host, own)
+    return done.code if done.code is not None else 125
+
+
+def attach(target: str, words: Sequence[str]) -> int:
+    """Have the Runward of a box watch what runs there: `ssh:HOST/local:PID` and the like, the other words the same.
+
+    Raises UsageError, Unreachable.
+    """
+    match = re.fullmatch(r"ssh:([^/]+)/(\w+:.+)", target, re.DOTALL)
+    if match is None:
+        raise errors.UsageError(
+            errors.Problem(f"{target!r} is no target of a far box", next_step="Write ssh:HOST/local:PID.")
+        )
+    own = [match[2] if word == target else word for word in words]
+    detach = () if "--detach" in own else ("--detach",)
+    box = far.boxes((f"ssh:{match[1]}/",), None)[0]
+    done = there(box.host, ("attach", *detach, *own), _OUTLIVING.get(box.detach, ()))
+    sys.stdout.write(done.text)
+    sys.stderr.write(done.stderr.decode("utf-8", "replace"))
     return done.code if done.code is not None else 125
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runward.core import durations, errors, options
+from runward.core import durations, errors, options, resume
 from runward.store import folders
 from runward.ui import handbook
 from runward.wiring import far, places
@@ -29,18 +29,8 @@ def about(name: str, asked: options.RunOptions | None) -> handbook.About:
         argv=asked.argv,
         cwd=asked.cwd,
         checkpoints=asked.checkpoints,
-        resume=_resume(asked),
+        how=resume.How(asked.resume_arg, resume.Mode(asked.resume_by) if asked.resume_by else None),
     )
-
-
-def _resume(asked: options.RunOptions) -> str:
-    if asked.resume_arg:
-        return f"add `{asked.resume_arg}` with the newest complete checkpoint to the command."
-    if asked.resume_by == "env":
-        return "set RUNWARD_RESUME_PATH to the newest complete checkpoint."
-    if asked.checkpoints:
-        return "the program itself must find the newest checkpoint."
-    return "no checkpoints were named, so it starts from the beginning."
 
 
 def keep_chain(log: str, text: str) -> None:

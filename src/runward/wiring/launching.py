@@ -146,7 +146,10 @@ class _Hand:
         self._watch.ask(observations.Asked("stop", by, now=again))
 
     def _detach(self) -> None:
+        name = self._watch.state.run
+        saying.say(
+            f"the terminal is gone (SIGHUP): the run goes on, watched in the background: runward status {name}"
+        )
         self._show.stop()
         waking.silence_terminal(self._log)
         self._watch.driver.feed([observations.Note("terminal", "it is gone (SIGHUP); watching goes on")])
-        saying.say("the terminal is gone; watching goes on in the background")

@@ -1,6 +1,9 @@
 """From the words of `--notify` to a queue that delivers."""
 
-from collections.abc import Callable, Sequence
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 
 from runward import ports
 from runward.core import errors, notices
@@ -21,6 +24,23 @@ def notifiers(targets: Sequence[str]) -> dict[str, ports.Notifier]:
     if problems:
         raise errors.UsageError(*problems)
     return made
+
+
+def absent(targets: Sequence[str], environ: Mapping[str, str]) -> list[errors.Problem]:
+    """Commands that cannot be found now: a person who waits for a notice should hear of it at the start."""
+    found = []
+    for target in targets:
+        words = [] if "://" in target.split(" ")[0] else _words(target)
+        if words and shutil.which(words[0], path=environ.get("PATH", os.defpath)) is None:
+            found.append(errors.Problem(f"no such command: {words[0]}", "--notify"))
+    return found
+
+
+def _words(target: str) -> list[str]:
+    try:
+        return shlex.split(target)
+    except ValueError:
+        return []  # said by `notifiers`
 
 
 def open_queue(directory: str, targets: Sequence[str], redact: Callable[[str], str]) -> queue.Queue:

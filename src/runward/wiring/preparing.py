@@ -27,6 +27,7 @@ _SETTINGS = {
     "notify": "notify.to",
 }
 """Options that are settings too: the command line beats environment and files."""
+_WORDS = {setting: "--" + key.replace("_", "-") for key, setting in _SETTINGS.items()}
 
 
 def prepare(
@@ -34,11 +35,11 @@ def prepare(
 ) -> tuple[options.RunOptions, dict[str, str]]:
     """The run's options and its environment. Raises UsageError with all mistakes of the command line."""
     cwd = os.path.abspath(given["cwd"] or os.getcwd())
-    settings = setting_files.load(setting_files.Sources(cwd, environ, chosen(given)))
+    settings = setting_files.load(setting_files.Sources(cwd, environ, chosen(given), words=_WORDS))
     env = _environment(environ, given["environment"])
     problems = _cwd_problems(cwd)
     commands.check(command, cwd, env)
-    name = given["name"] or name_of(command)
+    name = given["name"] if given["name"] is not None else name_of(command)
     if not _NAME.fullmatch(name):
         problems.append(
             errors.Problem(f"{name!r} is no name: letters, digits, . _ - and at most 64", "--name")
@@ -63,6 +64,8 @@ def prepare(
         settings=settings,
     )
     problems.extend(_log_dir_problems(asked.log_dir))
+    problems.extend(_checkpoints_problems(asked.checkpoints))
+    problems.extend(notifying.absent(settings.notify.to, env))
     problems.extend(_policy_and_resume_problems(asked))
     if problems:
         raise errors.UsageError(*problems)
@@ -97,7 +100,7 @@ def _plain(value: object) -> object:
     """A setting as the configuration reads it: seconds and bytes as text, tuples as lists."""
     if isinstance(value, tuple):
         return list(value)
-    return f"{value}s" if isinstance(value, float) else value
+    return f"{value:g}s" if isinstance(value, float) else value
 
 
 def _environment(environ: Mapping[str, str], pairs: tuple[str, ...]) -> dict[str, str]:
@@ -127,6 +130,14 @@ def _log_dir_problems(path: str | None) -> list[errors.Problem]:
     if not os.access(there, os.W_OK | os.X_OK):
         return [errors.Problem(f"no right to write logs in {there}", "--log-dir")]
     return []
+
+
+def _checkpoints_problems(path: str | None) -> list[errors.Problem]:
+    """A directory that is not there yet is made by the training; anything else there never becomes one."""
+    if path is None or os.path.isdir(path) or not os.path.lexists(path):
+        return []
+    step = f"Name the directory that holds the checkpoints: --checkpoints {os.path.dirname(path)}"
+    return [errors.Problem(f"{path} is no directory", "--checkpoints", next_step=step)]
 
 
 def _policy_and_resume_problems(asked: options.RunOptions) -> list[errors.Problem]:

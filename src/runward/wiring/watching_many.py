@@ -41,7 +41,7 @@ def _loop(finder: "_Finder", *, keep: bool) -> bool:
     with waking.Alarm() as alarm:
         first = finder.take()
         if not first and not keep:
-            saying.say("no run without a watcher")
+            saying.say(finder.none_left())
             return False
         loop = looping.Loop(list(first), alarm, _ignore, more=finder.more, keep=keep)
         finder.watched = lambda: {one.driver.row.id for one in loop.watches}
@@ -92,6 +92,17 @@ class _Finder:
     def write_newest(self) -> None:
         """See `watching.Shared.write_newest`."""
         self._parts.write_newest()
+
+    def none_left(self) -> str:
+        """Why there is nothing to take up: where runs were named, what is with each of them."""
+        if self._wanted is None:
+            return "no run without a watcher"
+        said = []
+        for row in self._wanted:
+            holder = leases.live_holder(self._store, row)
+            state = looking.state_of(self._store, row).state
+            said.append(f"{row.name} is {state}" + (f" and watched by pid {holder.pid}" if holder else ""))
+        return "; ".join(said) + ": nothing to take up"
 
     def more(self) -> Sequence[watching.RunWatch]:
         """What came since; named runs are taken once only."""

@@ -27,6 +27,7 @@ def check(paths: Sequence[str]) -> list[findings.Finding]:
             else f"Free {what} there: du -x --max-depth=2 {disk.path} | sort -n"
         )
         found.append(findings.Finding("disk", level, text, fix))
+    found += [_absent(path, there) for path, there in existing.items() if os.path.abspath(path) != there]
     found += [_writable(path, there) for path, there in existing.items() if not _can_write(there)]
     return found
 
@@ -43,6 +44,12 @@ def _existing(path: str) -> str:
     while not os.path.exists(path) and path != "/":
         path = os.path.dirname(path)
     return path
+
+
+def _absent(path: str, there: str) -> findings.Finding:
+    if os.path.isdir(there):
+        return findings.Finding("disk", findings.Level.OK, f"{path}: is not there yet; {there} was looked at")
+    return findings.Finding("disk", findings.Level.FAIL, f"{path}: cannot be made: {there} is no folder")
 
 
 def _can_write(path: str) -> bool:
