@@ -1,5 +1,7 @@
 """From a cause to what would help, whose matter it is, and what would settle an open question."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 
 from runward.core import candidates, casebook, context, failures
@@ -84,20 +86,29 @@ def choose(chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.C
 def _special(
     chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context
 ) -> failures.Action | None:
-    if chosen.cause is _C.KILLED and _inner_restarts(book) >= 2:
-        return _A.HOLD
-    if chosen.cause in (_C.NCCL_TIMEOUT, _C.HANG, _C.DISTRIBUTED_TIMEOUT) and _at_start(book):
+    at_odds = chosen.cause in (_C.NCCL_TIMEOUT, _C.HANG) and _at_odds(book)
+    if chosen.cause in (_C.NCCL_TIMEOUT, _C.HANG, _C.DISTRIBUTED_TIMEOUT) and _at_start(book) and not at_odds:
         return _A.CHANGE
+    if at_odds or _comes_again(chosen, book, ctx):
+        return _A.HOLD
     if chosen.rule in _OF_A_DEVICE and _one_of_many(chosen, book):
         return _A.RESTART_ELSEWHERE
-    if chosen.rule == "python_file_missing" and _one_of_many(chosen, book):
-        return _A.HOLD
-    alone = not book.ranks and not book.nodes
-    if chosen.cause is _C.SEGFAULT and chosen.rule == "faulthandler_segfault" and alone and not book.progress:
-        return _A.HOLD
     if chosen.cause is _C.HOST_OOM and ctx.state.startswith("EVICTED") and chosen.entry is None:
         return _A.RESTART_ELSEWHERE
     return None
+
+
+def _comes_again(chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
+    """Whether a second start would only meet the same, so that a person is asked."""
+    match chosen.cause:
+        case _C.KILLED:
+            return _inner_restarts(book) >= 2
+        case _C.UNKNOWN:
+            return _by_itself(book, ctx)
+        case _C.SEGFAULT:
+            alone = not book.ranks and not book.nodes
+            return chosen.rule == "faulthandler_segfault" and alone and not book.progress
+    return chosen.rule == "python_file_missing" and _one_of_many(chosen, book)
 
 
 _OF_A_DEVICE = ("cuda_invalid_device", "cuda_no_device")
@@ -120,6 +131,45 @@ def _at_start(book: casebook.Casebook) -> bool:
     fields = [entry.signal.fields for entry in book.with_field("seq")]
     early = [f["seq"].isdigit() and len(f["seq"]) < 12 and int(f["seq"]) <= _EARLY_SEQ for f in fields]
     return bool(fields) and all(early) and all(f.get("numel") == "1" for f in fields)
+
+
+_OF_OTHERS = re.compile(
+    rb"(?i)time[sd]?[ -]?out|connection|unavailable|temporar|unreachable|refused|reset by|retr(?:y|ies)|heartbeat"
+    rb"|lost|peer|gone away|respond|congest|throttl|busy"
+)
+"""Words of those that wait for somebody else."""
+_LAST = 2000
+
+
+def _by_itself(book: casebook.Casebook, ctx: context.Context) -> bool:
+    """Whether a program ended by its own decision before its first step, with words that no rule knows.
+
+    Nearly always something is wrong with what it was given, and a second start meets that again.
+    """
+    if ctx.exit is None or ctx.exit.code is None or not 0 < ctx.exit.code < _NOT_RUN or book.progress:
+        return False
+    tails = [edges.tail[-_LAST:] for edges in book.edges.values() if edges.tail.strip()]
+    return bool(tails) and not any(map(_OF_OTHERS.search, tails))
+
+
+_NOT_RUN = 125
+"""Exit codes from here on are those of shells and container engines."""
+
+
+def _at_odds(book: casebook.Casebook) -> bool:
+    """Whether few ranks wait in another operation than the others under the same number.
+
+    They left their epoch earlier or took another branch; a restart leads them there again.
+    """
+    waiting: dict[int, tuple[str, str, str]] = {}
+    for entry in book.with_field("numel"):
+        said = entry.signal.fields
+        if entry.signal.rank is not None:
+            operation = (said.get("seq", ""), said.get("op", ""), said.get("numel", ""))
+            waiting.setdefault(entry.signal.rank, operation)
+    kinds = Counter(waiting.values())
+    few = min(kinds.values(), default=0)
+    return len(kinds) == 2 and len({seq for seq, _, _ in kinds}) == 1 and few * 3 <= len(waiting)
 
 
 def notes(verdict: failures.Verdict, ctx: context.Context) -> list[str]:

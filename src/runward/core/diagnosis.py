@@ -34,6 +34,8 @@ _PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT)
 """Of a training that made all its steps: the others went away, which is what they should do."""
 TIMEOUTS = guilty.TIMEOUTS
 _SHUTDOWN = candidates.GENERIC
+_CRASHES = (_C.SEGFAULT, _C.ABORT)
+"""Of native code while the interpreter shuts down: the training's own work is done."""
 
 
 class Finding(NamedTuple):
@@ -147,6 +149,8 @@ def _admitted(
     marks = list(standing.end_marks(book))
     if marks and ctx.running is not True:
         done = marks[-1].order
+        over = () if book.advances_after(done) else _CRASHES
+        found = [c for c in found if c.order < done or c.cause not in over]
         return [c for c in found if c.order < done or c.weight >= _SHUTDOWN or c.entry is None]
     return found
 

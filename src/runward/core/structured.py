@@ -22,6 +22,11 @@ _PAIRS = re.compile(rf'(?P<front>{_PAIR}{{1,10}})(?:msg|message|event|error|err)
 _KEYS = re.compile(
     r'(?P<key>level|lvl|severity|rank|global_rank|node|host|hostname|ts|time)="?(?P<value>[^\s"]{1,80})'
 )
+_ERROR_FILE = re.compile(
+    r'\{"message": ?\{"message": ?"(?P<text>(?:[^"\\]|\\.){1,4000})", ?"extraInfo": ?\{'
+    r'.{0,8000}?"timestamp": ?"?(?P<at>\d{9,11})\b'
+)
+"""The file that torch's launcher has each rank write of its exception."""
 _ESCAPES = {"n": " ", "t": " ", "r": " "}
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -46,6 +51,9 @@ def read(line: str) -> Record | None:
 
 
 def _object(head: str) -> Record | None:
+    written = _ERROR_FILE.match(head)
+    if written is not None:
+        return Record(_plain(written["text"]), "ERROR", stamp=written["at"])
     level, message = _LEVEL.search(head), _MESSAGE.search(head)
     if level is None or message is None:
         return None

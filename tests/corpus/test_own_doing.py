@@ -1,0 +1,71 @@
+"""What would help where no single line decides: the same again, ended by itself, over before it crashed."""
+
+import pytest
+
+from runward.wiring import bench_diagnose
+
+_STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(10, 60, 10))
+
+
+def _judged(log: str, **context: object) -> tuple[str, str]:
+    case = {"id": "x", "context": context or {"exit_code": 1}, "log": log}
+    (found,) = bench_diagnose.predictions([case], ".")
+    return found["cause"], found["action"]
+
+
+def _waits(rank: int, op: str, numel: int, seq: int = 904) -> str:
+    return (
+        f"[rank{rank}]:[E ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
+        f"WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) ran for "
+        "600004 milliseconds before timing out.\n"
+    )
+
+
+def test_a_rank_that_waits_in_another_operation_under_the_same_number_comes_there_again() -> None:
+    others = "".join(_waits(rank, "_ALLGATHER_BASE", 8388608) for rank in range(5))
+    assert _judged(_STEPS + others + _waits(5, "ALLREDUCE", 1))[1] == "hold"
+    assert _judged(_STEPS + others + _waits(5, "_ALLGATHER_BASE", 8388608))[1] == "restart"
+
+
+def test_what_torch_wrote_into_a_ranks_error_file_is_read_as_what_it_raised() -> None:
+    raised = "OSError: [Errno 122] Disk quota exceeded: '/out/step_9'"
+    record = (
+        f'{{"message": {{"message": "{raised}", "extraInfo": {{"py_callstack": '
+        f'"Traceback (most recent call last):\\n  File \\"a.py\\", line 3\\n{raised}\\n", "timestamp": "1746000002"}}}}}}\n'
+    )
+    assert _judged(_STEPS + "# cat attempt_0/3/error.json\n" + record) == ("disk_full", "hold")
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "action"),
+    [
+        ("loading recipe\nthe moon is in the wrong house\n", 3, "hold"),
+        ("loading recipe\nthe feed did not answer: connection was closed\n", 3, "restart"),
+        (_STEPS + "the moon is in the wrong house\n", 3, "restart"),
+        ("loading recipe\nthe moon is in the wrong house\n", 137, "restart"),
+        ("", 1, "restart"),
+    ],
+    ids=["before-the-first-step", "waited-for-others", "after-steps", "killed", "empty"],
+)
+def test_a_program_that_ends_itself_before_its_first_step_is_not_begun_again_unasked(
+    log, code, action
+) -> None:
+    assert _judged(log, exit_code=code)[1] == action
+
+
+@pytest.mark.parametrize("signum", [11, 6], ids=["segmentation", "abort"])
+def test_native_code_that_crashes_after_the_trainings_own_end_has_failed_nothing(signum) -> None:
+    words = {11: "Segmentation fault (core dumped)", 6: "Aborted (core dumped)"}[signum]
+    log = _STEPS + "Training completed in 0:41:07\n" + words + "\n"
+    assert _judged(log, exit_code=128 + signum) == ("none", "none")
+    assert _judged(_STEPS + words + "\n", exit_code=128 + signum)[0] != "none"
+
+
+def test_torch_load_of_nothing_that_no_frame_names_is_a_checkpoints_fault() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "fit.py", line 7, in main\n{}EOFError: Ran out of input\n'
+    )
+    load = '  File "/v/lib/python3.11/site-packages/torch/serialization.py", line 88, in _legacy_load\n'
+    item = '  File "corpus.py", line 3, in __getitem__\n'
+    assert _judged(trace.format(load)) == ("checkpoint_corrupt", "resume_previous")
+    assert _judged(trace.format(item + load))[0] == "data_error"
