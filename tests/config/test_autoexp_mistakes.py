@@ -60,6 +60,7 @@ WANTED = [
     ("27: monitoring.log_signals.cuda_oom.enabled:", "must be true or false"),
     ("30: restart.policies.crsh:", "did you mean 'crash'?"),
     ("33: restart.policies.stall.implementation.class_name:", "did you mean 'AlwaysRestartPolicy'?"),
+    ("33: restart.policies.stall.implementation.max_retries:", "must be a whole number"),
     ("35: restart.policies.crash.implementation.max_retries:", "-1 is not between"),
     ("35: restart.policies.crash.implementation.default_action:", "'retry' is none of restart, stop"),
     ("35: restart.policies.crash.implementation.exclude_error_types[0]:", "did you mean 'oom'?"),
@@ -91,3 +92,38 @@ def test_a_number_from_the_environment_is_a_number(tmp_path, monkeypatch):
     monkeypatch.setenv("POLL", "soon")
     with pytest.raises(errors.UsageError, match=r"root.yaml:3: monitoring.poll_interval_seconds"):
         autoexp_files.compose(str(tmp_path), "root")
+
+
+def told(tmp_path, text, overrides=()):
+    path = tmp_path / "root.yaml"
+    path.write_text(text)
+    with pytest.raises(errors.UsageError) as caught:
+        autoexp_files.validate(str(path), "run", overrides)
+    return [str(problem).replace(f"{path}:", "") for problem in caught.value.problems]
+
+
+def test_a_misspelt_class_hides_no_other_mistake_and_what_cannot_be_resolved_is_told_once(tmp_path):
+    text = "monitoring:\n  class_name: SlurmLogMonitr\n  log_path_template: ${no.such}\n  poll_interval_second: 3\n"
+    class_name, key, template = sorted(
+        told(tmp_path, text), key=lambda line: line.rpartition("did you mean")[2]
+    )
+    assert "did you mean 'SlurmLogMonitor'?" in class_name
+    assert "did you mean 'poll_interval_seconds'?" in key
+    assert template.startswith("3: monitoring.log_path_template: cannot be resolved:")
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (
+            "monitoring.log_signals.deadlok.enabled=false",
+            "there is no signal 'deadlok'; did you mean 'deadlock'?",
+        ),
+        ("nonsense", "is not KEY=VALUE (missing EQUAL"),
+        ("a=[1", "is not KEY=VALUE (no viable"),
+    ],
+)
+def test_a_wrong_override_is_named_with_the_way_out(tmp_path, override, said):
+    (line,) = told(tmp_path, "defaults: [{/monitoring: megatron_production}]\n", [override])
+    assert f"override {override}: " in line
+    assert said in line

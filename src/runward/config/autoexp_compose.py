@@ -20,6 +20,7 @@ from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 from hydra._internal.hydra import Hydra
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
@@ -124,6 +125,11 @@ def _hydra(folder: str | None, group: str) -> Iterator[Hydra]:
 
 def _forced(word: str) -> str:
     """Keys of our sections may be set whether a preset names them or not: our own check finds typos."""
+    try:
+        OverridesParser.create().parse_override(word)
+    except HydraException as error:
+        what = f"is not KEY=VALUE ({str(error).splitlines()[0]})"
+        raise errors.UsageError(errors.Problem(what, where=f"override {word}")) from error
     key, _, value = word.partition("=")
     if key.rpartition(".")[2] in hydra_source.KEYED and value.lstrip().startswith("["):
         what = "a list does not replace named entries; set one by its name"
@@ -253,11 +259,13 @@ class _Reader:
         try:
             if OmegaConf.is_missing(parent, key):
                 self._problems.add(placed, path, "must be given (it is ???)")
+                self._problems.unread.add(path)
                 return documents.Value(None, placed.mark)
             value, told = parent[key], bool(OmegaConf.is_interpolation(parent, key))
         except (OmegaConfBaseException, ValueError, TypeError) as error:
             first = str(error).splitlines()[0]
             self._problems.add(placed, path, f"cannot be resolved: {first}")
+            self._problems.unread.add(path)
             return documents.Value(None, placed.mark)
         found = self._value(value, placed, path)
         return documents.Value(found.data, found.mark, resolved=told) if told else found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runward.config import documents, mode_shapes, objects, shapes
-from runward.core import log_matching, log_signals
+from runward.core import errors, log_matching, log_signals
 
 _SHELL_ONLY = set("|&;<>()$`\n*?~")
 _LONG = 365 * 86400
@@ -109,7 +109,12 @@ class Signals:
         if not isinstance(value.data, dict):
             raise problems.add(value, path, f"must be a list of signals, is {value.kind}")
         result, wrong = [], False
+        whole = [name for name, item in value.data.items() if _has_pattern(item)]
         for name, item in value.data.items():
+            if not _has_pattern(item) and errors.nearest(name, whole) is not None:
+                problems.add(item, shapes.join(path, name), f"there is no signal {name!r}", (name, *whole))
+                wrong = True
+                continue
             try:
                 signal = _signal(name, item, shapes.join(path, name), problems)
             except shapes.Invalid:
@@ -123,6 +128,10 @@ class Signals:
 
     def schema(self) -> dict[str, Any]:
         return objects.named_list(SIGNAL.schema(), "name")
+
+
+def _has_pattern(item: documents.Value) -> bool:
+    return isinstance(item.data, dict) and "pattern" in item.data
 
 
 def _signal(

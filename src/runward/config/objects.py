@@ -1,10 +1,12 @@
 """Shapes of `class_name` objects, and of lists whose elements have a name."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from runward.config import documents, shapes
+from runward.core import errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +25,26 @@ class Object:
         if said is None and self.default is None:
             words = ", ".join(self.classes)
             raise problems.add(value, shapes.join(path, "class_name"), f"is missing: one of {words}")
+        rest = {word: item for word, item in value.data.items() if word != "class_name"}
+        keys = documents.Value(rest, value.mark)
         name = self.default
         if said is not None:
             choice = shapes.Choice(tuple(self.classes))
-            name = choice.read(said, shapes.join(path, "class_name"), problems)
-        rest = {word: item for word, item in value.data.items() if word != "class_name"}
-        fields = self.classes[name or ""]
-        return fields.read(documents.Value(rest, value.mark), path, problems)
+            try:
+                name = choice.read(said, shapes.join(path, "class_name"), problems)
+            except shapes.Invalid:
+                self._as_meant(said, keys, path, problems)
+                raise
+        return self.classes[name or ""].read(keys, path, problems)
+
+    def _as_meant(
+        self, said: documents.Value, keys: documents.Value, path: str, problems: shapes.Problems
+    ) -> None:
+        """The other mistakes of an object whose class is misspelt are told too."""
+        meant = errors.nearest(str(said.data), tuple(self.classes))
+        if meant is not None:
+            with contextlib.suppress(shapes.Invalid):
+                self.classes[meant].read(keys, path, problems)
 
     def schema(self) -> dict[str, Any]:
         whole = [_with_class(name, shape.schema()) for name, shape in self.classes.items()]

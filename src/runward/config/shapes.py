@@ -21,9 +21,13 @@ class Problems:
     """Collects mistakes, in the order of reading."""
 
     found: list[errors.Problem] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    """Paths whose value could not be had: nothing more is said of them."""
 
     def add(self, value: documents.Value, path: str, what: str, near: Sequence[str] = ("",)) -> Invalid:
         """Note a mistake at a value; `near` is the wrong word and the words that are valid."""
+        if path in self.unread:
+            return Invalid(what)
         where = f"{value.mark}: {path}" if path else str(value.mark)
         nearest = errors.nearest(near[0], near[1:])
         self.found.append(errors.Problem(what, where=where, nearest=nearest))
