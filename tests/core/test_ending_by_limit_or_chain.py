@@ -10,7 +10,9 @@ from runward.core import binding, checkpoints, ending, events, failures, job, ob
 BOUND = binding.Bound(policy=policy_files.choose_any("default"))
 
 
-def after(cause: str, code: int, *, end_mark: bool = False, why: str = "", **facts: Any) -> binding.Reaction:
+def after(
+    cause: str, code: int, *, end_mark: bool = False, why: str = "", watched: bool = False, **facts: Any
+) -> binding.Reaction:
     verdict = failures.Verdict(
         failures.Cause(cause), None, failures.Action.HOLD, failures.Certainty.PROVEN, "as given", root=cause
     )
@@ -28,7 +30,9 @@ def after(cause: str, code: int, *, end_mark: bool = False, why: str = "", **fac
     )
     state = run.fold(
         [
-            events.RunCreated(at=1, run="demo", backend="slurm", policy="default", checkpoints="/c"),
+            events.RunCreated(
+                at=1, run="demo", backend="slurm", policy="default", checkpoints="/c", observe_only=watched
+            ),
             events.AttemptPlanned(at=2, attempt=1, token="demo-1-a"),
             events.AttemptStarted(at=2, attempt=1, job="7"),
             *asked,
@@ -68,3 +72,17 @@ def test_an_end_that_is_only_a_part_goes_on(
 
 def test_a_run_that_a_person_stopped_does_not_go_on_with_its_chain() -> None:
     assert word(after("cancelled", 1, why="stop", follows="8")) == "stopped"
+
+
+@pytest.mark.parametrize(("cause", "would"), [("preempted", "restart"), ("cancelled", "hold")])
+def test_what_goes_on_by_itself_is_looked_at_further_and_the_policy_is_scored_by_it(
+    cause: str, would: str
+) -> None:
+    (decided,) = after(cause, 1, watched=True, follows="Slurm has queued job 7 again: it goes on by itself")[
+        0
+    ]
+    assert isinstance(decided, events.Decided)
+    assert (decided.action, decided.would, decided.observed_only) == ("restart", would, True)
+    kept, over = after(cause, 1, watched=True)[0]
+    assert isinstance(kept, events.Decided)
+    assert isinstance(over, events.RunEnded)

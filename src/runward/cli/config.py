@@ -27,7 +27,11 @@ def init(path: str | None, kind: str, force: bool) -> None:
 
     if kind not in kinds.KINDS:
         raise errors.UsageError(
-            errors.Problem(f"no kind {kind!r}", where="--kind", nearest=errors.nearest(kind, kinds.KINDS))
+            errors.Problem(
+                f"no kind {kind!r} (there are {', '.join(kinds.KINDS)})",
+                "--kind",
+                errors.nearest(kind, kinds.KINDS),
+            )
         )
     text = kinds.template(kind)
     path = path or ("runward.yaml" if kind == "settings" else f"{kind}.yaml")
@@ -115,7 +119,11 @@ def schema(kind: str) -> None:
 
     if kind not in kinds.KINDS:
         raise errors.UsageError(
-            errors.Problem(f"no kind {kind!r}", nearest=errors.nearest(kind, kinds.KINDS))
+            errors.Problem(
+                f"no kind {kind!r} (there are {', '.join(kinds.KINDS)})",
+                "",
+                errors.nearest(kind, kinds.KINDS),
+            )
         )
     print(json.dumps(kinds.schema(kind), indent=2))
 

@@ -120,7 +120,7 @@ def _hydra(folder: str | None, group: str) -> Iterator[Hydra]:
         if earlier is not None:
             GlobalHydra.instance().initialize(earlier)
         if isinstance(base, Version):
-            hydra_version.setbase(str(base))
+            hydra_version.VersionBase.instance().setbase(base)
 
 
 def _forced(word: str) -> str:

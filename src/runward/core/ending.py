@@ -46,12 +46,12 @@ def after_end(
 
 
 def _chained(last: run.Attempt, follows: str, now: binding.Now) -> events.Decided:
-    """The user's own chain goes on by itself: its next job is the next attempt, and nothing is started beside it."""
+    """The work goes on by itself: what does is the next attempt, and nothing is started beside it."""
     return events.Decided(
         at=now.wall,
         attempt=last.n,
         action=str(Action.RESTART),
-        reason=f"job {follows} was already waiting for this one: the chain goes on with it",
+        reason=follows,
         rule="chain",
         counted=False,
     )
@@ -244,11 +244,14 @@ def _as_event(
 def _observed(
     state: run.RunState, gone: observations.Gone, now: binding.Now, bound: binding.Bound
 ) -> tuple[events.Event, ...]:
-    """A run that is only observed: keep what would have been done."""
+    """A run that is only observed: keep what would have been done, and look on where the work goes on by itself."""
     last = state.attempts[-1]
     code = final_code(last)
     decision = _ask_policy(state, gone, now, bound)
     decided = replace(_as_event(decision, last.n, now, None), observed_only=True)
+    if gone.facts.get("follows"):
+        meant = str(decision.would or decision.action)
+        return (replace(decided, action=str(Action.RESTART), would=meant, delay_s=0.0, wait_for=None),)
     word = "cancelled" if _cancelled(last) else "failed"
     return (
         decided,

@@ -75,14 +75,19 @@ def test_a_requeue_keeps_the_id_and_makes_another_attempt(world: worlds.World) -
     process = world.submit("--sbatch=--requeue", str(script))
     job_id = world.job_of(1)
     world.cluster.wait_state(job_id, "RUNNING")
+    looked = world.start("attach", f"slurm:{job_id}", "--name", "looked")
+    world.job_of(1, "looked")
     world.cluster.run("scontrol", "requeue", job_id)
     assert world.job_of(2) == job_id
+    assert world.job_of(2, "looked") == job_id
     queued = world.cluster.run("squeue", "-h", "-t", "all", "-o", "%A", "-n", "job.sh").split()
     assert queued.count(job_id) == 1
     live = world.cluster.live()
     assert live == [job_id], "never a second job beside one that goes on"
     world.runward("stop", "demo", "--now")
     world.ended(process)
+    world.ended(looked)
+    assert [one["verdict"]["cause"] for one in world.attempts("looked")] == ["preempted", "cancelled"]
 
 
 def test_preemption_by_a_more_urgent_partition_is_a_requeue(world: worlds.World) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from runward import ports
-from runward.backends.slurm import backend, commands, limits, records, words
+from runward.backends.slurm import backend, commands, limits, records, statuses, words
 from runward.core import job
 
 
@@ -42,7 +42,7 @@ class OneRun:
         self._let_go: set[str] = set()
         self._refused: dict[str, str] = {}
         self._handle: str | None = None
-        self._well = False
+        self._well = self._again = False
         self._next: frozenset[str] = frozenset()
 
     def poll(self, jobs: Sequence[str]) -> Mapping[str, job.JobStatus | job.Unseen]:
@@ -52,7 +52,9 @@ class OneRun:
         found = {one: self._limited(one, status) for one, status in polled.items()}
         for handle, status in found.items():
             self._handle = handle
-            self._well = isinstance(status, job.JobStatus) and status.state is job.JobState.SUCCEEDED
+            told = status if isinstance(status, job.JobStatus) else None
+            self._well = told is not None and told.state is job.JobState.SUCCEEDED
+            self._again = told is not None and told.word in statuses.AGAIN
         gone = job.JobStatus(job.JobState.CANCELLED, "let go", job.ExitStatus.unseen(), ended_at=time.time())
         refused = {one: _refused(str(self.refusal(one))) for one in jobs if one.startswith(REFUSED)}
         return {**found, **refused, **dict.fromkeys(self._let_go.intersection(jobs), gone)}
@@ -66,11 +68,19 @@ class OneRun:
         return replace(status, witnesses=(*status.witnesses, witness)) if witness is not None else status
 
     def follows(self) -> str | None:
-        """The job of the user's own chain that goes on where the last attempt ended; None without one."""
-        links = self._cluster.links(self._handle) if self._handle is not None else ()
+        """What goes on after the last attempt without us: its job itself, or the next one of the user's chain."""
+        if self._handle is None:
+            return None
+        own = backend.split(self._handle)[0]
+        if self._again:
+            self._next = frozenset({own})
+            return f"Slurm has queued job {own} again: it goes on by itself"
+        links = self._cluster.links(self._handle)
         following = [one.record.job_id for one in links if one.goes_on(succeeded=self._well)]
         self._next = frozenset(following)
-        return following[0] if following else None
+        if not following:
+            return None
+        return f"job {following[0]} was already waiting for this one: the chain goes on with it"
 
     def submit(self, spec: job.JobSpec, token: str) -> str:
         """See `ports.Backend.submit`: a job of this run that is queued by now is the next attempt."""
@@ -78,6 +88,8 @@ class OneRun:
         going = [one for one in ours if not words.state_of(one.word).final or one.job_id in self._next]
         if going:  # the next job of a chain may be over by now: it was an attempt all the same
             return backend.handle_of(going[0])
+        if self._of.observe_only:
+            raise ports.ContactLost("the job that goes on is not in the queue")
         if self._of.requeues and ours:
             with contextlib.suppress(commands.Refused):  # then a new job goes on
                 return self._cluster.requeue(ours[-1], spec, token)
