@@ -68,6 +68,12 @@ def test_no_attempt_has_no_ratio():
     assert recovery.account([], 5.0).ettr is None
 
 
+def test_without_any_step_seen_nobody_knows_what_was_useful():
+    silent = recovery.AttemptRecord(started_at=0.0, ended_at=50.0, cause="none", finished=True)
+    account = recovery.account([silent], 50.0)
+    assert (account.ettr, account.to_json()["lost"]) == (None, {})
+
+
 _times = st.floats(0.0, 1e6)
 _steps = st.integers(0, 1000)
 _records = st.builds(

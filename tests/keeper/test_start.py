@@ -54,6 +54,9 @@ def test_a_working_directory_that_is_missing_is_not_called_a_missing_command(pla
     status = place.final(place.folder(TOKEN))
     assert status.exit == job.ExitStatus(125)
     assert "could not start (cwd)" in status.reason
+    assert [(one.fact, "the directory to start in: " in one.detail) for one in status.witnesses[:1]] == [
+        ("not_started", True)
+    ]
 
 
 LOOK = """

@@ -77,11 +77,13 @@ class Account:
     wall_s: float
     useful_s: float
     lost: Mapping[str, Lost] = field(default_factory=dict)
+    observed: bool = True
+    """Whether any step was ever seen; without one nobody can say what was useful."""
 
     @property
     def ettr(self) -> float | None:
-        """Effective training time ratio, 0 to 1; None before any time has passed."""
-        return self.useful_s / self.wall_s if self.wall_s > 0 else None
+        """Effective training time ratio, 0 to 1; None before any time has passed or any step was seen."""
+        return self.useful_s / self.wall_s if self.wall_s > 0 and self.observed else None
 
     def to_json(self) -> dict[str, Any]:
         """`ettr` and lost time by cause, as status shows them."""
@@ -90,7 +92,7 @@ class Account:
             "ettr": None if ettr is None else round(ettr, 4),
             "wall_s": round(self.wall_s, 3),
             "useful_s": round(self.useful_s, 3),
-            "lost": {cause: lost.to_json() for cause, lost in self.lost.items()},
+            "lost": {cause: lost.to_json() for cause, lost in self.lost.items()} if self.observed else {},
         }
 
 
@@ -116,7 +118,8 @@ def account(attempts: Sequence[AttemptRecord], now: float) -> Account:
         _book(lost, cause, Lost(part.rework_s, part.silent_s, steps=part.steps))
         edge, before = end, cause
     spent = {cause: item for cause, item in lost.items() if item.total_s > 0 or item.steps}
-    return Account(edge - ordered[0].started_at, useful, spent)
+    observed = any(attempt.first_step is not None for attempt in ordered)
+    return Account(edge - ordered[0].started_at, useful, spent, observed)
 
 
 @dataclass(frozen=True, slots=True)

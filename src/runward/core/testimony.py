@@ -29,6 +29,8 @@ _FACTS: dict[str, tuple[failures.Cause, failures.Action, int, str]] = {
     "cancelled_by": (_C.CANCELLED, _A.HOLD, 96, "it was cancelled"),
     "gpu_lost": (_C.GPU_HARDWARE, _A.RESTART_ELSEWHERE, 96, "a GPU was lost"),
     "pids_max": (_C.RESOURCE_LIMIT, _A.CHANGE, 90, "the limit of processes was reached"),
+    "not_started": (_C.CONFIG_ERROR, _A.HOLD, 97, "it could not be started"),
+    "not_permitted": (_C.PERMISSION, _A.CHANGE, 97, "it could not be started"),
     "disk_full": (_C.DISK_FULL, _A.HOLD, 75, "the disk is full"),
 }
 _ENDS = candidates.ENDS

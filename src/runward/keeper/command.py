@@ -39,7 +39,7 @@ class Pipes:
 
 def become(spec: specs.Spec, pipes: Pipes) -> NoReturn:
     """Turn this process into the command; on failure tell the keeper and end with 125, 126 or 127."""
-    stage = "wait"
+    stage, about = "wait", ""
     try:
         os.close(pipes.leave_write)
         os.close(pipes.failure_read)
@@ -47,12 +47,13 @@ def become(spec: specs.Spec, pipes: Pipes) -> NoReturn:
             os._exit(OWN_FAILURE)  # the keeper died before its word was durable: nothing is started
         stage = "prepare"
         _settle(spec, pipes)
-        stage = "cwd"
+        stage, about = "cwd", spec.cwd
         os.chdir(spec.cwd)
-        stage = "exec"
+        stage, about = "exec", spec.argv[0]
         os.execvpe(spec.argv[0], spec.argv, spec.env)  # noqa: S606 -- no shell, on purpose
     except OSError as error:
-        _fail(pipes.failure_write, stage, error.errno or 0, error.strerror or str(error))
+        text = error.strerror or str(error)
+        _fail(pipes.failure_write, stage, error.errno or 0, f"{about}: {text}" if about else text)
     except BaseException as error:  # noqa: BLE001 -- a forked child must not run the keeper's code any further
         _fail(pipes.failure_write, stage, 0, repr(error))
 

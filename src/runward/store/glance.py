@@ -16,8 +16,12 @@ _BUSY_S = 10.0
 def rows(directory: str) -> list[dict[str, Any]] | None:
     """A line a run, oldest first; None when a line is stale or the database cannot be read like this."""
     path = os.path.join(directory, "state.db")
-    if not os.path.exists(path):
+    try:
+        os.stat(path)
+    except FileNotFoundError:
         return []
+    except OSError:
+        return None  # what cannot be seen is not nothing
     try:
         db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=_BUSY_S)
     except sqlite3.Error:

@@ -49,13 +49,17 @@ class SqliteStore:
         except sqlite3.DatabaseError:
             return self._rebuild()
         except OSError as error:
-            raise ports.StoreUnavailable(f"{self._directory}: {error.strerror}") from error
+            raise _no_place(error, self._directory) from error
 
     def _open_read_only(self) -> sqlite3.Connection:
-        if not os.path.exists(self._path):
+        try:
+            os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
             raise errors.NotFound(
                 errors.Problem(f"no state in {self._directory}", next_step="Start with `runward run`.")
-            )
+            ) from None
+        except OSError as error:  # what cannot be seen is not nothing
+            raise _no_place(error, self._directory) from error
         try:
             db = sqlite3.connect(
                 f"file:{self._path}?mode=ro", uri=True, timeout=_BUSY_S, isolation_level=None
@@ -260,6 +264,13 @@ class SqliteStore:
                 self._db.execute("ROLLBACK")
             raise _unavailable(error, self._path) from error
         return result
+
+
+def _no_place(error: OSError, directory: str) -> ports.StoreUnavailable:
+    step = "RUNWARD_STATE_DIR names another place for Runward's state."
+    return ports.StoreUnavailable(
+        errors.Problem(f"state cannot be kept or read there: {error.strerror}", directory, next_step=step)
+    )
 
 
 def _unavailable(error: sqlite3.DatabaseError, path: str) -> ports.StoreUnavailable:

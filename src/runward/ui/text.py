@@ -127,7 +127,7 @@ def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
     verdict = a["verdict"]
     if verdict:
         lines.append(f"  {ui_lines.cause_of(verdict)}")
-        lines.extend(_evidence("  ", a["evidence"][:3]))
+        lines.extend(_evidence("  ", [e for e in a["evidence"] if e["text"] != verdict["summary"]][:3]))
         lines.extend(_evidence("  against: ", a["counter_evidence"][:3]))
         if body["state"] in {"held", "failed"} and a is body["attempts"][-1]:
             lines.extend(

@@ -115,7 +115,9 @@ def _environment(environ: Mapping[str, str], pairs: tuple[str, ...]) -> dict[str
 
 
 def _cwd_problems(cwd: str) -> list[errors.Problem]:
-    return [] if os.path.isdir(cwd) else [errors.Problem(f"no such directory: {cwd}", "--cwd")]
+    if not os.path.isdir(cwd):
+        return [errors.Problem(f"no such directory: {cwd}", "--cwd")]
+    return [] if os.access(cwd, os.X_OK) else [errors.Problem(f"no right to enter {cwd}", "--cwd")]
 
 
 def _log_dir_problems(path: str | None) -> list[errors.Problem]:

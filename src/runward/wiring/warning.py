@@ -1,6 +1,5 @@
 """What a run that starts now should know: asked in the background while the command starts, warnings only."""
 
-import os
 import re
 import threading
 
@@ -18,7 +17,7 @@ def start(asked: options.RunOptions) -> None:
 def _look(asked: options.RunOptions) -> None:
     paths = [path for path in (asked.cwd, asked.checkpoints, asked.log_dir, places.state_dir()) if path]
     try:
-        found = doctor.for_run([path for path in paths if os.path.isdir(path)], _port(asked))
+        found = doctor.for_run(paths, _port(asked))
     except Exception as error:  # noqa: BLE001 -- the border of a thread: a failed look is said, and nothing else
         saying.say(f"could not look at this box: {error}")
         return

@@ -3,6 +3,7 @@
 The lock is looked at first: when it is free the keeper is dead and the files say their last word.
 """
 
+import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -109,6 +110,16 @@ def failure(data: Json | None) -> str:
     if not isinstance(found, dict):
         return ""
     return f"could not start ({found.get('stage')}): {found.get('text')}"
+
+
+def start_witnesses(data: Json | None) -> tuple[job.Witness, ...]:
+    """What the keeper saw of a command that never began: its exit code is then the keeper's own."""
+    found = data.get("failure") if data else None
+    if not isinstance(found, dict):
+        return ()
+    place = "the directory to start in" if found.get("stage") == "cwd" else "the command"
+    fact = "not_permitted" if found.get("errno") in (errno.EACCES, errno.EPERM) else "not_started"
+    return (job.Witness("keeper", fact, f"{place}: {found.get('text')}", instant(data)),)
 
 
 def oom_witnesses(attempt: Attempt) -> tuple[job.Witness, ...]:

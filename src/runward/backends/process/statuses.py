@@ -21,7 +21,9 @@ def kept(found: attempts.Attempt) -> job.JobStatus:
         reason=(why := stuck(found.folder)),
         left=(why,) if why else (),
         started_at=attempts.instant(found.start),
-        witnesses=attempts.oom_witnesses(found) if found.exit else (),
+        witnesses=(*attempts.start_witnesses(found.exit), *attempts.oom_witnesses(found))
+        if found.exit
+        else (),
     )
 
 
@@ -46,7 +48,7 @@ def final(found: attempts.Attempt) -> job.JobStatus:
     else:
         state = job.JobState.CANCELLED if asked else job.JobState.FAILED
     word = "ended" if found.exit is not None else "keeper was killed"
-    witnesses = attempts.oom_witnesses(found)
+    witnesses = (*attempts.start_witnesses(found.exit), *attempts.oom_witnesses(found))
     if found.exit is None and found.rebooted:
         word = "machine was restarted"
         witnesses = (*witnesses, job.Witness("kernel", "rebooted", "another boot id than at its start"))
