@@ -1,6 +1,7 @@
 """Waiting for a condition with a generous deadline, instead of sleeping for a time that must suffice."""
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -25,3 +26,10 @@ def until(look: Callable[[], T], what: str = "it", patience_s: float = PATIENCE_
         assert time.monotonic() < deadline, f"{what} never came: {found!r}"
         time.sleep(0.02)
     return found
+
+
+def follow(act: Callable[..., object], *args: object) -> threading.Thread:
+    """`act` in a thread that does not outlive the tests."""
+    thread = threading.Thread(target=act, args=args, daemon=True)
+    thread.start()
+    return thread

@@ -26,8 +26,10 @@ class Watch:
     due: bool = False
     done: bool = False
 
-    def tick(self) -> None:
+    def tick(self, *, asked: bool = True) -> None:
         self.ticks.append(time.monotonic())
+        if not asked:
+            return
         open_ones = self.driver.store.requests(self.driver.row.id)
         for request in open_ones:
             self.driver.store.answer(request.id, 1.0)
@@ -57,6 +59,9 @@ class Alarm:
     def __init__(self, ask: Any) -> None:
         self._ask = ask
         self._slept_s = 0.0
+
+    def readable(self) -> list[int]:
+        return []
 
     def sleep(self, seconds: float, descriptors: Iterable[int] = ()) -> list[int]:
         del descriptors

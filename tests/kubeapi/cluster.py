@@ -20,7 +20,10 @@ PLURALS = {
     "PyTorchJob": ("kubeflow.org", "v1", "pytorchjobs"),
     "TrainJob": ("trainer.kubeflow.org", "v1alpha1", "trainjobs"),
     "StatefulSet": ("apps", "v1", "statefulsets"),
+    "Deployment": ("apps", "v1", "deployments"),
+    "ReplicaSet": ("apps", "v1", "replicasets"),
 }
+SCALED = frozenset({"StatefulSet", "Deployment", "ReplicaSet"})
 CLUSTER_WIDE = frozenset({"nodes", "namespaces"})
 
 
@@ -76,6 +79,7 @@ class Cluster:
         self.oldest = 1000
         self.history = deque(maxlen=20000)
         self.cuts = 0
+        self.going = set()
         self.bookmarked = 0
 
     # -- what tests do ---------------------------------------------------------------------------------------
@@ -98,6 +102,51 @@ class Cluster:
             table[key] = obj
             return copy.deepcopy(obj)
 
+    def replace(self, group, plural, namespace, obj):
+        """What PUT does: refused when the object is another by now."""
+        with self.lock:
+            found = self.objects[group, plural][namespace, obj["metadata"]["name"]]
+            said = obj["metadata"].get("resourceVersion")
+            if said and said != found["metadata"]["resourceVersion"]:
+                raise Refused(409, "Conflict", "the object has been modified")
+            made = self.put(obj)
+            self.reconcile(made)
+            return made
+
+    def reconcile(self, owner):
+        """What the controllers of SCALED do: as many pods as `replicas` says, those of a StatefulSet by name, those of
+        the others as soon as one is ending."""
+        if not self.runs_jobs or owner["kind"] not in SCALED or owner["metadata"]["uid"] in self.going:
+            return
+        meta, wanted = owner["metadata"], owner["spec"]["replicas"]
+        mine = [
+            pod
+            for pod in self.every("Pod")
+            if any(one["uid"] == meta["uid"] for one in pod["metadata"].get("ownerReferences", ()))
+        ]
+        by_name = owner["kind"] == "StatefulSet"
+        standing = [p for p in mine if by_name or "deletionTimestamp" not in p["metadata"]]
+        for pod in standing[wanted:]:
+            self._take_away(pod)
+        taken = {pod["metadata"]["name"] for pod in mine}
+        names = [f"{meta['name']}-{n if by_name else uuid.uuid4().hex[:5]}" for n in range(wanted)]
+        for name in [name for name in names if name not in taken][: max(0, wanted - len(standing))]:
+            self._pod_for(owner, name)
+
+    def _owners_react(self, pod):
+        for ref in pod["metadata"].get("ownerReferences", ()):
+            owner = self.named(ref["kind"], ref["name"], pod["metadata"]["namespace"])
+            if owner is not None:
+                self.reconcile(owner)
+
+    def _take_away(self, pod):
+        meta = pod["metadata"]
+        if self.lingers:
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            self.put({**pod, "metadata": {**meta, "deletionTimestamp": stamp}})
+        else:
+            self.remove("Pod", meta["name"], meta["namespace"])
+
     def status(self, kind, name, status, namespace="ml"):
         """Replace the status of an object."""
         with self.lock:
@@ -111,6 +160,7 @@ class Cluster:
             gone = self.objects.get((group, plural), {}).pop((namespace, name), None)
             if gone is not None:
                 self._write(group, plural, "DELETED", copy.deepcopy(gone))
+                self._owners_react(gone)
 
     def named(self, kind, name, namespace="ml"):
         with self.lock:
@@ -161,14 +211,14 @@ class Cluster:
                 self.status("Pod", meta["name"], running_status(made), namespace)
             return made
 
-    def _pod_for(self, owner):
+    def _pod_for(self, owner, name=None):
         meta = owner["metadata"]
         template = first_template(owner)
         labels = {**template.get("metadata", {}).get("labels", {}), **labels_for(owner)}
         pod = {
             "kind": "Pod",
             "metadata": {
-                "name": f"{meta['name']}-{uuid.uuid4().hex[:5]}",
+                "name": name or f"{meta['name']}-{uuid.uuid4().hex[:5]}",
                 "namespace": meta["namespace"],
                 "labels": labels,
                 "ownerReferences": [
@@ -200,7 +250,9 @@ class Cluster:
             if self.lingers:
                 stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
                 self.put({**found, "metadata": {**found["metadata"], "deletionTimestamp": stamp}})
+                self._owners_react(found)
                 return found
+            self.going.add(uid)
             for pod in self.every("Pod"):
                 if any(one["uid"] == uid for one in pod["metadata"].get("ownerReferences", ())):
                     self.remove("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
@@ -267,7 +319,7 @@ def matches(obj, query):
 def first_template(owner):
     spec = owner["spec"]
     match owner["kind"]:
-        case "Job":
+        case "Job" | "StatefulSet" | "Deployment" | "ReplicaSet":
             return spec["template"]
         case "JobSet":
             return spec["replicatedJobs"][0]["template"]["spec"]["template"]

@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         if method == "DELETE":
             text = json.dumps(self.cluster.delete(group, plural, namespace, name, body)).encode()
         elif method == "PUT":
-            text = json.dumps(self.cluster.put(body)).encode()
+            text = json.dumps(self.cluster.replace(group, plural, namespace, body)).encode()
         self._send(200, text)
 
     def _list(self, where):
@@ -287,7 +287,7 @@ class _Handler(BaseHTTPRequestHandler):
                     "singularName": k.lower(),
                     "namespaced": p not in ("nodes", "namespaces"),
                     "kind": k,
-                    "verbs": ["create", "delete", "get", "list", "watch"],
+                    "verbs": ["create", "delete", "get", "list", "update", "watch"],
                 }
                 for k, (g, _, p) in PLURALS.items()
                 if g == group

@@ -120,6 +120,21 @@ def pytorchjob(name="pt", **status):
     }
 
 
+def scaled(kind, name="s", replicas=1):
+    """A StatefulSet, Deployment or ReplicaSet."""
+    labels = {"app": name, "tier": "train"}
+    made = template()
+    made["metadata"]["labels"] = labels
+    made["spec"]["restartPolicy"] = "Always"
+    return {
+        "kind": kind,
+        "apiVersion": "apps/v1",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": made},
+        "status": {"replicas": replicas},
+    }
+
+
 def trainjob(name="tj", **status):
     return {
         "kind": "TrainJob",

@@ -1,7 +1,9 @@
 """The loop over all runs that this process watches: sleep, look, act, until none is left or it is told to go."""
 
+import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runward import ports
@@ -39,6 +41,8 @@ class Loop:
     _woken: bool = field(default=True)
     _touched: Collection[int] = field(default=())
     """Runs of which a descriptor told something."""
+    _waited: Mapping[int, int] = field(default_factory=dict)
+    """Descriptor -> run, of the last sleep."""
 
     def run(self) -> None:
         """Until every run is done, `leaving` is set, or the leases are lost."""
@@ -52,23 +56,39 @@ class Loop:
             self._sleep()
 
     def _tick(self) -> None:
-        """Tick what is due or was touched; after a signal everything, as it is not known whom it was for."""
+        """Tick what is due or was touched; after a signal everything, as it is not known whom it was for.
+
+        Of many that are due each is a while's work: what stirs meanwhile is served between two of them.
+        """
         woken, self._woken = self._woken, False
+        self._look_for_requests()
         wanted = {*self._asked, *self._touched}
         due = [watch for watch in self.watches if woken or watch.due or watch.driver.row.id in wanted]
         due.sort(key=lambda watch: not watch.stirred())  # what changed is served first
         for watch in due:
             watch.prepare()
-        for watch in due:
-            try:
-                watch.tick()
-            except ports.LeaseLost:
-                self._drop(watch)
-                continue
-            if watch.done:
-                self._drop(watch)
+        queue, seen = deque(due), set[int]()
+        while queue:
+            for watch in (*self._stirring(seen), queue.popleft()):
+                if watch.driver.row.id not in seen or (watch.stirred() and watch in self.watches):
+                    seen.add(watch.driver.row.id)
+                    self._tick_one(watch)
         if self.shown is not None:
             self.shown()
+
+    def _stirring(self, seen: Collection[int]) -> Sequence[watching.RunWatch]:
+        """Runs that a descriptor told of since the round began, other than those looked at in it."""
+        told = {self._waited[fd] for fd in self.alarm.readable() if fd in self._waited}
+        return [one for one in self.watches if one.driver.row.id in told.difference(seen)] if told else ()
+
+    def _tick_one(self, watch: watching.RunWatch) -> None:
+        try:
+            watch.tick(asked=watch.driver.row.id in self._asked)
+        except ports.LeaseLost:
+            self._drop(watch)
+            return
+        if watch.done:
+            self._drop(watch)
 
     def _drop(self, watch: watching.RunWatch) -> None:
         self.watches.remove(watch)
@@ -81,13 +101,13 @@ class Loop:
             if not any(watch.stirred() for watch in self.watches):
                 left = max(left, len(self.watches) * _TOGETHER_S)
             step = min(left, _ASKED_EVERY_S if self.shown is None else _FOREGROUND_S)
-            waited = [(fd, watch.driver.row.id) for watch in self.watches for fd in watch.wait_fds()]
-            signums = self.alarm.sleep(step, [fd for fd, _ in waited])
+            self._waited = {fd: watch.driver.row.id for watch in self.watches for fd in watch.wait_fds()}
+            signums = self.alarm.sleep(step, self._waited)
             for signum in signums:
                 self.on_signal(signum)
             if self.shown is not None:
                 self.shown()
-            self._woken, self._touched = bool(signums), self._died(waited) if self.alarm.told else ()
+            self._woken, self._touched = bool(signums), self._died() if self.alarm.told else ()
             if self._woken or self._touched or step >= left or self._pressed():
                 return
 
@@ -95,14 +115,16 @@ class Loop:
         """Whether somebody asks something of one of these runs."""
         if not self.watches or time.monotonic() - self._asked_at < _ASKED_EVERY_S:
             return False
-        self._asked_at = time.monotonic()
-        try:
-            self._asked = self.watches[0].driver.store.asked()
-        except ports.StoreUnavailable:
-            return False
+        self._look_for_requests()
         return any(watch.driver.row.id in self._asked for watch in self.watches)
 
-    def _died(self, waited: Sequence[tuple[int, int]]) -> Collection[int]:
+    def _look_for_requests(self) -> None:
+        """Whom open requests are for: one question for all runs."""
+        self._asked_at, self._asked = time.monotonic(), ()
+        with contextlib.suppress(ports.StoreUnavailable):
+            self._asked = self.watches[0].driver.store.asked() if self.watches else ()
+
+    def _died(self) -> Collection[int]:
         """Runs of which a descriptor that was waited for is not waited for any more."""
         now = {fd for watch in self.watches for fd in watch.wait_fds()}
-        return {run for fd, run in waited if fd not in now}
+        return {run for fd, run in self._waited.items() if fd not in now}

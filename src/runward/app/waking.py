@@ -4,7 +4,7 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import FrameType
 
 _CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGTSTP)
@@ -16,6 +16,7 @@ class Alarm:
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before: dict[int, object] = {}
+        self._poller = select.poll()
         self.told = False
         """Whether a descriptor ended the last sleep."""
 
@@ -35,11 +36,15 @@ class Alarm:
 
     def sleep(self, seconds: float, descriptors: Iterable[int] = ()) -> list[int]:
         """Signums that came meanwhile, in order; empty when a descriptor or the time ended the sleep."""
-        poller = select.poll()
+        self._poller = select.poll()
         for descriptor in (self._read, *descriptors):
-            poller.register(descriptor, select.POLLIN)
-        self.told = any(fd != self._read for fd, _ in poller.poll(max(0.0, seconds) * 1000))
+            self._poller.register(descriptor, select.POLLIN)
+        self.told = any(fd != self._read for fd, _ in self._poller.poll(max(0.0, seconds) * 1000))
         return list(self._drain())
+
+    def readable(self) -> Sequence[int]:
+        """Of the descriptors of the last sleep those that can be read now."""
+        return [fd for fd, event in self._poller.poll(0) if event & select.POLLIN and fd != self._read]
 
     def _drain(self) -> bytes:
         with contextlib.suppress(BlockingIOError):

@@ -73,14 +73,15 @@ class RunWatch:
         for observer in self._observers:
             observer.journalled(state, new)
 
-    def tick(self) -> None:
-        """Look at everything once. Raises LeaseLost."""
+    def tick(self, *, asked: bool = True) -> None:
+        """Look at everything once; for requests only where there may be some. Raises LeaseLost."""
         now = self.driver.clock.mono()
         if self._last_tick is not None and now - self._last_tick > (LATE_TICKS + 1) * self.tick_s:
             self.driver.feed([observations.Gap(round(now - self._last_tick, 3))])
         self._last_tick = now
         self._next_tick = now + self.tick_s
-        self._take_requests()
+        if asked:
+            self._take_requests()
         for observer in self._observers:
             self.driver.feed(observer.look(self.state))
         self.driver.feed([observations.Tick()])
@@ -112,8 +113,9 @@ class RunWatch:
             return 0.0
         until_tick = self._next_tick - self.driver.clock.mono()
         live = self.state.live
-        if live is not None and live.ending is not None:
-            until_tick = min(until_tick, until_tick - self.tick_s + ENDING_EVERY_S)
+        if live is not None:  # nothing is planned beside it: the look that thousands of runs cost
+            sooner = self.tick_s - ENDING_EVERY_S if live.ending is not None else 0.0
+            return max(0.0, until_tick - max(0.0, sooner))
         if self.driver.held():
             return max(0.0, until_tick)
         planned = planning.due_in(self.state, self.driver.clock.wall())

@@ -60,6 +60,11 @@ def name(obj: Object) -> str:
     return str(_map(obj.get("metadata")).get("name") or "")
 
 
+def labels(obj: Object) -> Mapping[str, str]:
+    """The object's labels."""
+    return _map(_map(obj.get("metadata")).get("labels"))
+
+
 def node_of(pod: Object) -> str | None:
     """The node that a pod was given to."""
     node = _map(pod.get("spec")).get("nodeName")

@@ -1,4 +1,4 @@
-"""Objects that own pods, as jobs: Job, JobSet, RayJob, RayCluster, PyTorchJob, TrainJob. Pure.
+"""Objects that own pods, as jobs: Job, JobSet, RayJob, RayCluster, PyTorchJob, TrainJob, StatefulSet, .... Pure.
 
 An owner is over when its own status says so, which is when nobody but us would start it again (its back-off limit,
 restart policy or failure policy is used up), and no pod of it lives any more. Why, its first failed pod tells.
@@ -28,6 +28,8 @@ class Kind:
     plural: str
     label: str = ""
     """The label of its pods that carries its name."""
+    scaled: bool = False
+    """Whether it makes its pods anew whenever they go: it has no end but `replicas: 0`."""
 
     @property
     def api(self) -> str:
@@ -55,6 +57,9 @@ KINDS: Mapping[str, Kind] = {
             "pytorchjob", "PyTorchJob", "kubeflow.org", "v1", "pytorchjobs", "training.kubeflow.org/job-name"
         ),
         Kind("trainjob", "TrainJob", "trainer.kubeflow.org", "v1alpha1", "trainjobs", JOBSET_LABEL),
+        Kind("statefulset", "StatefulSet", "apps", "v1", "statefulsets", scaled=True),
+        Kind("deployment", "Deployment", "apps", "v1", "deployments", scaled=True),
+        Kind("replicaset", "ReplicaSet", "apps", "v1", "replicasets", scaled=True),
     )
 }
 
@@ -66,18 +71,41 @@ def kind_of(obj: Object) -> Kind | None:
 
 
 def pods_label(kind: Kind, owner: Object) -> tuple[str, str]:
-    """Label and value of an owner's pods; a RayJob's are those of the cluster that was made for it."""
+    """Label and value of an owner's pods; a RayJob's are those of the cluster that was made for it.
+
+    Of several labels in a selector the first by name; `selects` asks for the others.
+    """
+    if kind.scaled:
+        return min(_selector(owner).items(), default=("", ""))
     value = kubernetes.name(owner)
     if kind.word == "rayjob":
         value = str((owner.get("status") or {}).get("rayClusterName") or "")
     return kind.label, value
 
 
-def maker(obj: Object) -> str | None:
-    """The controller that made an object, as `Kind NAME`; None for one that a person made."""
+def selects(kind: Kind, owner: Object, pod: Object) -> bool:
+    """Whether a pod with the label of `pods_label` is the owner's."""
+    held = (pod.get("metadata") or {}).get("labels") or {}
+    return not kind.scaled or _selector(owner).items() <= dict(held).items()
+
+
+def _selector(owner: Object) -> dict[str, str]:
+    found = ((owner.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    return {str(key): str(value) for key, value in found.items()}
+
+
+def replicas(owner: Object) -> int:
+    """How many pods a scaled owner is to have."""
+    found = (owner.get("spec") or {}).get("replicas")
+    return int(found) if found is not None else 1
+
+
+def maker(obj: Object) -> Object | None:
+    """The controller that made an object, as the object refers to it; None for one that a person made."""
     for one in (obj.get("metadata") or {}).get("ownerReferences") or ():
         if one.get("controller"):
-            return f"{one.get('kind')} {one.get('name')}"
+            found: Object = one
+            return found
     return None
 
 
@@ -94,28 +122,29 @@ class _Said:
 
 def status(kind: Kind, owner: Object, pods: Sequence[Object], now: float) -> job.JobStatus:
     """An owner with its pods, those that are gone as they were seen last."""
-    said = _SAYS[kind.word](owner.get("status") or {})
-    every, pods = pods, _last_try(pods)
-    seen = {kubernetes.name(pod): kubernetes.status(pod, now=now) for pod in pods}
+    said = _scaled(owner) if kind.scaled else _SAYS[kind.word](owner.get("status") or {})
+    every = [(pod, kubernetes.status(pod, now=now)) for pod in pods]
+    last = _last_try(every)
+    seen = [one for _, one in last]
     if (owner.get("metadata") or {}).get("deletionTimestamp"):
         said = replace(said, state=S.ENDING, word="Terminating")
-    living = [pod for pod in pods if not kubernetes.terminal(pod)]
+    living = [one for pod, one in last if not kubernetes.terminal(pod)]
     fresh = said.ended_at is None or now - said.ended_at < LATE_S
-    if said.state.final and any(fresh or seen[kubernetes.name(pod)].state is S.ENDING for pod in living):
+    if said.state.final and any(fresh or one.state is S.ENDING for one in living):
         said = replace(said, state=S.ENDING)  # what its pods say of their end is still on its way
-    if said.state is S.PENDING and any(one.state is S.RUNNING for one in seen.values()):
+    if said.state is S.PENDING and any(one.state is S.RUNNING for one in seen):
         said = replace(said, state=S.RUNNING)
-    first = first_failed(list(seen.values())) or first_failed([kubernetes.status(pod) for pod in every])
+    first = first_failed(seen) or first_failed([one for _, one in every])
     if said.state.final and said.state is not S.SUCCEEDED and first is not None:
         return _by_pod(said, first)
-    return _plain(said, list(seen.values()))
+    return _plain(said, seen)
 
 
-def _last_try(pods: Sequence[Object]) -> list[Object]:
+def _last_try(pods: Sequence[tuple[Object, job.JobStatus]]) -> list[tuple[Object, job.JobStatus]]:
     """Pods of the newest try: those that ended before the newest pod was made belong to an earlier one."""
-    made = [kubernetes.instant((pod.get("metadata") or {}).get("creationTimestamp")) for pod in pods]
+    made = [kubernetes.instant((pod.get("metadata") or {}).get("creationTimestamp")) for pod, _ in pods]
     newest = max((at for at in made if at is not None), default=0.0)
-    return [pod for pod in pods if (kubernetes.status(pod).ended_at or newest) >= newest]
+    return [(pod, one) for pod, one in pods if (one.ended_at or newest) >= newest]
 
 
 def first_failed(seen: Sequence[job.JobStatus]) -> job.JobStatus | None:
@@ -200,6 +229,13 @@ def _over_or_suspended(seen: Object, succeeded: str, restarts: int) -> _Said | N
     if kubernetes.condition(seen, "Suspended"):
         return _Said(S.SUSPENDED, "Suspended", restarts=restarts)
     return None
+
+
+def _scaled(owner: Object) -> _Said:
+    """Pods that go are made anew under it, so it is over only when somebody wanted none any more."""
+    if replicas(owner) == 0:
+        return _Said(S.CANCELLED, "Scaled to 0", "replicas is 0")
+    return _Said(S.PENDING, "Pending")
 
 
 def _jobset(seen: Object) -> _Said:

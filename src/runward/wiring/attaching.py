@@ -53,13 +53,13 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
     if scheme == "k8s":
         from runward.wiring import k8s_runs
 
-        k8s_runs.keep_attached(asked.name, rest)
+        k8s_runs.keep_attached(asked.name, asked.target.removeprefix("k8s:"))
     store.append(row.id, _first_events(asked, handle), 0)
     if given["detach"]:
         store.close()
         return detaching.detach(asked.name)
     saying.say(
-        f"{asked.name}: watching {target}"
+        f"{asked.name}: watching {asked.target}"
         + ("" if given["act"] else "; nothing is done to it (--act hands it over)")
     )
     return launching.foreground(store, row, asked, engine)
@@ -136,7 +136,8 @@ def _look(scheme: str, rest: str, given: Mapping[str, Any]) -> _Found:
         case "k8s":
             from runward.wiring import k8s_runs
 
-            return _Found(*k8s_runs.attach(rest, act=act))
+            handle, argv, taken = k8s_runs.attach(rest, act=act)
+            return _Found(handle, argv, target=taken)
         case "ray" if act:
             from runward.wiring import ray_runs
 

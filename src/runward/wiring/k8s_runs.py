@@ -15,14 +15,13 @@ from runward.core import (
     effects,
     errors,
     job,
-    kubernetes,
     kubernetes_owners,
     observations,
     options,
     resume,
 )
 from runward.store import folders
-from runward.wiring import k8s, nodes, places, pod_directory, pod_looks, processes
+from runward.wiring import k8s, k8s_owners, nodes, places, pod_directory, pod_looks, processes
 from runward.wiring.place import Place
 
 KEPT = "k8s.json"
@@ -65,10 +64,7 @@ class _Run:
     def find(self, token: str) -> str | None:
         """See `ports.Backend.find`."""
         kept = _kept(self._run)
-        kind = kubernetes_owners.kind_of(kept["manifest"])
-        if kind is None:
-            return None
-        return self._cluster.find_in(str(kept["namespace"]), kind, token)
+        return self._cluster.find_in(str(kept["namespace"]), kept["manifest"], token)
 
     def cancel(self, job_id: str, plan: ports.EndPlan) -> None:
         """See `ports.Backend.cancel`; what is only observed is let go."""
@@ -170,32 +166,25 @@ def _excluded(launch: effects.Launch) -> Sequence[str]:
 # -- attaching -----------------------------------------------------------------------------------------------
 
 
-def attach(target: str, *, act: bool) -> tuple[str, tuple[str, ...]]:
-    """Handle and command of what is in the cluster now. Raises NotFound, Unreachable, UsageError."""
+def attach(target: str, *, act: bool) -> tuple[str, tuple[str, ...], str]:
+    """Handle, command and target of what is in the cluster now. Raises NotFound, Unreachable, UsageError."""
     one = k8s.pods()
     parsed = targets.parse(target)
     k8s.seen(one, target)
     found = one.pod(target)
     if found is None:
         raise errors.NotFound(errors.Problem(f"there is no {parsed.kind.word} {parsed}", f"k8s:{target}"))
-    maker = kubernetes_owners.maker(found)
-    if act and maker is not None:
-        step = f"Attach without --act, or hand over {maker.lower().replace(' ', '/')} itself."
-        raise errors.UsageError(
-            errors.Problem(
-                f"{parsed} was made by {maker}, which starts it again by itself", "--act", next_step=step
-            )
-        )
-    if act and parsed.kind.word == "raycluster":
-        raise errors.UsageError(
-            errors.Problem("a RayCluster has no end of its own", "--act", next_step="Hand over its RayJob.")
-        )
-    handle = targets.Target(parsed.namespace, parsed.kind, parsed.name, kubernetes.uid(found)).handle
-    return f"{_GIVEN}{handle}", manifests.command_of(found)
+    if act:
+        try:
+            parsed, found = k8s_owners.handed_over(one, parsed, found)
+        except ports.ContactLost as lost:
+            raise errors.Unreachable(errors.Problem(str(lost), f"k8s:{target}")) from lost
+    whole = {"apiVersion": parsed.kind.api, "kind": parsed.kind.kind, **found}
+    return f"{_GIVEN}{k8s_owners.handle(parsed, found)}", manifests.command_of(whole), f"k8s:{parsed}"
 
 
 def keep_attached(name: str, target: str) -> None:
-    """Write down how another one like it is made. Raises Unreachable."""
+    """Write down how another one like it is made, or it is begun again. Raises Unreachable."""
     parsed = targets.parse(target)
     found = k8s.pods().pod(target)
     if found is None:
@@ -247,8 +236,9 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 def _checked(manifest: dict[str, Any], path: str) -> dict[str, Any]:
     kind = kubernetes_owners.kind_of(manifest)
-    if kind is None or kind.word == "raycluster":
-        known = ", ".join(one.kind for one in kubernetes_owners.KINDS.values() if one.word != "raycluster")
+    if kind is None or kind.word == "raycluster" or kind.scaled:
+        every = kubernetes_owners.KINDS.values()
+        known = ", ".join(one.kind for one in every if one.word != "raycluster" and not one.scaled)
         what = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
         raise errors.UsageError(errors.Problem(f"{what} is no kind that can be submitted: {known}", path))
     try:

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -81,3 +83,19 @@ def transport(request, served, feeds):
 def jobs(lightkube_way):
     """The backend over HTTP of our own."""
     return backend.Cluster(lightkube_way)
+
+
+@pytest.fixture
+def cli(tmp_path):
+    def run(*argv):
+        env = {**os.environ, "RUNWARD_STATE_DIR": str(tmp_path / "state"), "RUNWARD_TICKS__K8S": "1s"}
+        return subprocess.run(
+            [sys.executable, "-m", "runward", *argv],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    return run

@@ -1,57 +1,23 @@
 """Runs on a served emulation of the API, from the command line: attached, handed over, submitted, with least rights."""
 
 import json
-import os
-import subprocess
-import sys
-import threading
 import time
-from pathlib import Path
 
 import pytest
 import yaml
 
 from kubeapi import shapes
+from kubeapi.deployed import ACT, DEPLOY, READ, rules, spec
 from kubeapi.shapes import condition, ended
 from runward import ports
 from runward.backends.k8s import manifests, targets
 from runward.core import job, kubernetes_owners
-from waiting import until
+from waiting import follow, until
 
-DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"
 S = job.JobState
 LOST = [
     condition("DisruptionTarget", "True", "PreemptionByScheduler", "preempted by a pod of higher priority")
 ]
-
-
-def documents(*paths):
-    return [one for path in paths for one in yaml.safe_load_all((DEPLOY / path).read_text()) if one]
-
-
-def rules(*names):
-    found = documents("rights/rights.yaml", "act/act.yaml")
-    return [rule for one in found if one["metadata"]["name"] in names for rule in one.get("rules", ())]
-
-
-READ = ("runward-read", "runward-nodes")
-ACT = (*READ, "runward-act")
-
-
-@pytest.fixture
-def cli(tmp_path):
-    def run(*argv):
-        env = {**os.environ, "RUNWARD_STATE_DIR": str(tmp_path / "state"), "RUNWARD_TICKS__K8S": "1s"}
-        return subprocess.run(
-            [sys.executable, "-m", "runward", *argv],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-
-    return run
 
 
 def end_job(cluster, name, *, state, phase, conditions, reason="BackoffLimitExceeded", **more):
@@ -72,12 +38,6 @@ def end_job(cluster, name, *, state, phase, conditions, reason="BackoffLimitExce
 
 def jobs_of(cluster):
     return sorted(one["metadata"]["name"] for one in cluster.every("Job"))
-
-
-def follow(act, *args):
-    thread = threading.Thread(target=act, args=args, daemon=True)
-    thread.start()
-    return thread
 
 
 def test_a_preempted_job_is_made_anew_and_followed_to_its_end(cluster, served, cli, tmp_path):
@@ -160,11 +120,6 @@ def test_what_something_else_starts_again_is_not_taken_over(cluster, served, cli
 # -- the backend's hands -------------------------------------------------------------------------------------
 
 
-def spec(manifest, *words, **more):
-    found = {manifests.MANIFEST: json.dumps(manifests.anew(manifest)), manifests.NAMESPACE: "ml", **more}
-    return job.JobSpec(tuple(words), "/", {"RUNWARD_RESUME_STEP": "7"}, options=found)
-
-
 EVERY = [
     shapes.job(),
     shapes.jobset(),
@@ -181,9 +136,8 @@ def test_every_kind_is_made_found_by_its_token_and_deleted_within_its_rights(job
     served = cluster.put(manifest)
     handle = jobs.submit(spec(served, **{manifests.EXCLUDE: "gpu-1,gpu-2"}), "run-2-ab12")
     assert jobs.submit(spec(served), "run-2-ab12") == handle  # the name is taken by this very token
-    kind = kubernetes_owners.kind_of(manifest)
-    assert jobs.find_in("ml", kind, "run-2-ab12") == handle
-    assert jobs.find_in("ml", kind, "run-3-ab12") is None
+    assert jobs.find_in("ml", manifest, "run-2-ab12") == handle
+    assert jobs.find_in("ml", manifest, "run-3-ab12") is None
     made = cluster.named(manifest["kind"], "run-2-ab12")
     for template in manifests.templates(made):
         [term] = template["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
@@ -299,6 +253,6 @@ def test_the_rights_are_those_that_the_kinds_need_and_no_more():
         (v, k.group, k.plural)
         for k in kubernetes_owners.KINDS.values()
         if k.word != "raycluster"
-        for v in ("create", "delete")
+        for v in (("update",) if k.scaled else ("create", "delete"))
     }
     assert flat(rules("runward-act")) == acting

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runward.backends.k8s import api, backend, logs, targets
+from runward.backends.k8s import api, backend, logs, looked, targets
 from runward.core import job, kubernetes, kubernetes_owners
 from runward.ports import ContactLost
 
@@ -41,7 +41,7 @@ class Pods:
         target = targets.parse(where)
         found = self.cluster.fetch(target)
         pods = self.cluster.pods_of(target, found) if found is not None else []
-        return sorted(pods, key=lambda pod: (not backend.failed(pod), kubernetes.name(pod)))
+        return sorted(pods, key=lambda pod: (not looked.failed(pod), kubernetes.name(pod)))
 
     def text(self, where: str, *, previous: bool = False) -> bytes:
         """The end of the log of a pod, or of an owner's first pod; empty when there is none. Raises ContactLost."""

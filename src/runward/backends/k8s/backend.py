@@ -14,13 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from runward import ports
-from runward.backends.k8s import api, feed, logs, manifests, targets
+from runward.backends.k8s import api, feed, logs, looked, manifests, scaling, targets
 from runward.core import errors, job, kubernetes, kubernetes_owners
 
 Object = Mapping[str, Any]
 FIRST_LIST_S = 15.0
-_STREAMS = 8
-"""Pods of an owner whose logs are read when one has failed: failed ones first."""
 
 
 class Cluster:
@@ -38,7 +36,7 @@ class Cluster:
         """Handles of which something changed since they were polled."""
         self._woken_by: dict[tuple[str, str, str], set[str]] = {}
         """(namespace, label or kind, value) -> handles."""
-        self._last: dict[str, tuple[Object, list[Object]]] = {}
+        self._last: dict[str, looked.Looked] = {}
         """Handle -> its object and pods as they were seen last."""
         self._logs: dict[str, list[weakref.ref[logs.PodLog]]] = {}
         self._lock = threading.Lock()
@@ -60,8 +58,20 @@ class Cluster:
             return job.Unseen(str(lost), now)
         if owner is None:
             return self._gone(handle, target, now)
-        self._last[handle] = (owner, pods)
-        return self.judge(target, owner, pods)
+        kept = self._last.get(handle)
+        if kept is not None and kept.stands(owner, pods):
+            return kept.seen
+        seen = self.judge(target, owner, pods)
+        self._last[handle] = looked.Looked(owner, pods, seen)
+        return self._confirmed(target, seen) if target.kind.scaled and seen.state.final else seen
+
+    def _confirmed(self, target: targets.Target, seen: job.JobStatus) -> job.JobStatus | job.Unseen:
+        """The end of what can begin again under the same name: a watch may still tell of what was before that."""
+        try:
+            owner = self.fetch(target)
+            return self.judge(target, owner, self.pods_of(target, owner)) if owner is not None else seen
+        except ports.ContactLost as lost:
+            return job.Unseen(str(lost), self._clock())
 
     def judge(self, target: targets.Target, owner: Object, pods: Sequence[Object]) -> job.JobStatus:
         """What an object and its pods say."""
@@ -75,18 +85,18 @@ class Cluster:
         one = self._feeds.get((target.namespace, target.kind.word))
         buried = one.last(target.name) if one is not None else None
         if buried is not None and kubernetes.uid(buried) == target.uid:
-            kept = (buried, kept[1] if kept else [])
+            kept = looked.Looked(buried, kept.pods if kept else [], self.judge(target, buried, ()))
         if kept is None and not target.uid:
             return job.Unseen(f"there is no {target.kind.word} {target}", now)
         if kept is not None:
-            seen = self.judge(target, _alive(kept[0]), [_alive(pod) for pod in kept[1]])
+            seen = self.judge(target, looked.alive(kept.owner), [looked.alive(pod) for pod in kept.pods])
             if seen.state.final:
                 return seen
         return job.JobStatus(
             job.JobState.CANCELLED,
             "Deleted",
             job.ExitStatus.unseen(),
-            node=kubernetes.node_of(kept[0]) if kept else None,
+            node=kubernetes.node_of(kept.owner) if kept else None,
             ended_at=now,
             proof="it is not in the cluster any more",
         )
@@ -113,7 +123,10 @@ class Cluster:
         self._wakes(handle, target.namespace, label, value)
         if one.problem is not None:
             raise ports.ContactLost(one.problem)
-        return one.labelled(label, value) if value else []
+        found = one.labelled(label, value) if value else []
+        if target.kind.scaled:  # of an owner that goes on with others, pods that are gone say nothing
+            found = [pod for pod in found if one.get(kubernetes.name(pod)) is pod]
+        return [pod for pod in found if kubernetes_owners.selects(target.kind, owner, pod)]
 
     def fetch(self, target: targets.Target) -> Object | None:
         """The object, asked for now; None when the cluster says that there is none. Raises ContactLost."""
@@ -137,9 +150,10 @@ class Cluster:
             return []
         asked = api.Ask(kubernetes_owners.POD.path(target.namespace), {"labelSelector": f"{label}={value}"})
         try:
-            return list(api.read(self.transport, asked).get("items") or ())
+            found = list(api.read(self.transport, asked).get("items") or ())
         except api.Refused as refused:
             raise ports.ContactLost(_why_refused(refused)) from refused
+        return [pod for pod in found if kubernetes_owners.selects(target.kind, owner, pod)]
 
     def warnings(self, target: targets.Target) -> list[str]:
         """Warnings about an object: `REASON: message`; none where events may not be read."""
@@ -163,23 +177,18 @@ class Cluster:
 
     def running(self, job_id: str) -> str | None:
         """`NAMESPACE/POD` of a pod of it that ran when it was last looked at: one that can be looked into."""
-        owner, pods = self._last.get(job_id, (None, []))
-        del owner
-        up = [pod for pod in pods if kubernetes.status(pod).state is job.JobState.RUNNING]
-        first = min(up, key=lambda pod: (_rank(pod), kubernetes.name(pod)), default=None)
+        kept = self._last.get(job_id)
+        up = [
+            pod for pod in (kept.pods if kept else ()) if kubernetes.status(pod).state is job.JobState.RUNNING
+        ]
+        first = min(up, key=lambda pod: (looked.rank(pod), kubernetes.name(pod)), default=None)
         return f"{targets.parse(job_id).namespace}/{kubernetes.name(first)}" if first is not None else None
 
     def logs(self, job_id: str) -> Sequence[ports.LogStream]:
         """See `ports.Backend.logs`: the pod's; of an owner, those of its first pods."""
-        target = targets.parse(job_id)
-        owner, pods = self._last.get(job_id, (None, []))
-        if target.kind is kubernetes_owners.POD:
-            pods = [owner] if owner is not None else []
-        pods = sorted(pods, key=lambda pod: (not failed(pod), _rank(pod), kubernetes.name(pod)))
-        pods = pods[
-            : _STREAMS if pods and failed(pods[0]) else 1
-        ]  # of a healthy job the first rank speaks for all
-        return [self._log(target.namespace, pod, job_id) for pod in pods]
+        kept = self._last.get(job_id)
+        namespace = targets.parse(job_id).namespace
+        return [self._log(namespace, pod, job_id) for pod in kept.first] if kept is not None else []
 
     def ask_for_logs(self, job_id: str) -> None:
         """Begin to ask for all logs of a job that are followed: the look that comes next finds their answers."""
@@ -193,12 +202,20 @@ class Cluster:
         one = self._feed(namespace, kubernetes_owners.POD)
         of = logs.Container(namespace, name, kubernetes.main_container(pod))
 
+        known: Object = {}
+        stands = logs.State(0, over=False)
+
         def state() -> logs.State:
-            known = one.get(name) or one.last(name) or {}
+            nonlocal known, stands
+            living = one.get(name)
+            if living is not None and living is known:
+                return stands
+            known = living or one.last(name) or {}
             main = kubernetes.main_status(known)
             before = ((main.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
-            over = one.get(name) is None or kubernetes.status(known).state.final
-            return logs.State(int(main.get("restartCount") or 0), over, str(before or ""))
+            over = living is None or kubernetes.status(known).state.final
+            stands = logs.State(int(main.get("restartCount") or 0), over, str(before or ""))
+            return stands
 
         stream = logs.PodLog(self.transport, of, state, lambda: self.ask_for_logs(job_id))
         kept = [one for one in self._logs.get(job_id, ()) if one() is not None]
@@ -214,6 +231,8 @@ class Cluster:
         if kind is None:
             raise errors.UsageError(f"{manifest.get('kind')} is no kind that can be started")
         target = targets.Target(namespace, kind, kubernetes.name(manifest))
+        if kind.scaled:
+            return self._begin(target, manifest)
         asked = api.Ask(kind.path(namespace), method="POST", body=manifest, deadline_s=60.0)
         try:
             made: Object | None = api.read(self.transport, asked)
@@ -226,9 +245,20 @@ class Cluster:
                 ) from refused
         return replace(target, uid=kubernetes.uid(made)).handle
 
-    def find_in(self, namespace: str, kind: kubernetes_owners.Kind, token: str) -> str | None:
+    def _begin(self, target: targets.Target, manifest: Object) -> str:
+        """See `scaling.begin`; nothing of the attempt before may be left, not even a pod that is ending."""
+        found = self.fetch(target)
+        pods = self.pods_of(target, found) if found is not None else []
+        living = sum(not kubernetes.terminal(pod) for pod in pods)
+        scaling.begin(self.transport, target, manifest, living)
+        return replace(target, uid=kubernetes.uid(found or {})).handle
+
+    def find_in(self, namespace: str, manifest: Object, token: str) -> str | None:
         """The job of that token, or None when there certainly is none. Raises ContactLost."""
-        target = targets.Target(namespace, kind, manifests.name_of(token))
+        kind = kubernetes_owners.kind_of(manifest)
+        if kind is None:
+            return None
+        target = targets.Target(namespace, kind, manifests.target_name(manifest, token))
         found = self.fetch(target)
         if found is None or manifests.token_of(found) != token:
             return None
@@ -242,6 +272,9 @@ class Cluster:
     def cancel(self, job_id: str, plan: ports.EndPlan) -> None:
         """See `ports.Backend.cancel`: deleted with what it owns, by its UID, and never by force."""
         target = targets.parse(job_id)
+        if target.kind.scaled:
+            scaling.end(self.transport, target)
+            return
         body: dict[str, Any] = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -290,7 +323,10 @@ class Cluster:
         def changed(obj: Object) -> None:
             keys: Iterable[tuple[str, str, str]] = [(namespace, word, kubernetes.name(obj))]
             if word == "pod":
-                keys = [*keys, *((namespace, label, value) for label, value in labels(obj).items())]
+                keys = [
+                    *keys,
+                    *((namespace, label, value) for label, value in kubernetes.labels(obj).items()),
+                ]
             with self._lock:
                 handles = {one for key in keys for one in self._woken_by.get(key, ())}
                 for one in handles:
@@ -312,40 +348,6 @@ class Cluster:
             one.start()
             one.wait(FIRST_LIST_S)
         return one
-
-
-def labels(obj: Object) -> Mapping[str, str]:
-    """An object's labels."""
-    found = (obj.get("metadata") or {}).get("labels")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _alive(obj: Object) -> Object:
-    """Without the mark of a deletion that is done by now: what stood before it counts."""
-    meta = {key: value for key, value in obj["metadata"].items() if key != "deletionTimestamp"}
-    return {**obj, "metadata": meta}
-
-
-def _rank(pod: Object) -> tuple[bool, int]:
-    """The head or master first, then by index."""
-    found = labels(pod)
-    if found.get("ray.io/node-type") == "head" or found.get("training.kubeflow.org/replica-type") == "master":
-        return False, -1
-    known = [found[key] for key in _INDEXES if found.get(key, "").isdigit()]
-    return not known, int(known[0]) if known else 0
-
-
-_INDEXES = (
-    "jobset.sigs.k8s.io/job-global-index",
-    "batch.kubernetes.io/job-completion-index",
-    "training.kubeflow.org/replica-index",
-)
-
-
-def failed(pod: Object) -> bool:
-    """Whether a pod has ended in any other way than well."""
-    seen = kubernetes.status(pod)
-    return seen.state.final and seen.state is not job.JobState.SUCCEEDED
 
 
 def _why_refused(refused: api.Refused) -> str:

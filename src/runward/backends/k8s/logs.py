@@ -80,7 +80,7 @@ class PodLog:
         """`together` begins to ask for the logs of all pods of the job: none of them is waited for alone."""
         self.name = f"k8s:{of.namespace}/{of.pod}"
         self._transport, self._of, self._state = transport, of, state
-        self._restarts = state().restarts
+        self._restarts: int | None = None
         self._together = together
         self._asking: asking.Asking[bytes] | None = None
         self._asked_at = float("-inf")
@@ -118,6 +118,8 @@ class PodLog:
         if self._pending or self._asking is not None or self._finished:
             return
         state, now = self._state(), time.monotonic()
+        if self._restarts is None:
+            self._restarts = state.restarts
         if state.over or now - self._asked_at >= self._every_s:
             self._asking = asking.Asking("a pod's log", lambda: self._fetch(state, now), _TOGETHER)
 

@@ -130,6 +130,27 @@ def name_of(token: str) -> str:
     return f"{plain[:41].strip('-')}-{digest}".strip("-")
 
 
+def target_name(manifest: Object, token: str) -> str:
+    """The name of the object of an attempt: that of the token, or its own where one object serves all attempts."""
+    kind = kubernetes_owners.kind_of(manifest)
+    scaled = kind is not None and kind.scaled
+    return str(manifest["metadata"]["name"]) if scaled else name_of(token)
+
+
+def take_over(wanted: dict[str, Any], made: Object) -> None:
+    """Give the pods of `wanted` what an attempt adds: environment, nodes to stay away from, arguments. Everything else
+    stays as it is now.
+    """
+    for theirs, ours in zip(templates(wanted), templates(made), strict=True):
+        if ours.get("affinity"):
+            theirs["affinity"] = ours["affinity"]
+        known = {one["name"]: one for one in ours["containers"]}
+        for container in theirs["containers"]:
+            for key in ("env", "args"):
+                if container["name"] in known and known[container["name"]].get(key):
+                    container[key] = known[container["name"]][key]
+
+
 def token_of(obj: Object) -> str:
     """The token that an object carries; empty for none."""
     return str(((obj.get("metadata") or {}).get("annotations") or {}).get(TOKEN) or "")
@@ -141,7 +162,7 @@ def from_spec(spec: job.JobSpec, token: str) -> tuple[str, dict[str, Any]]:
     namespace = spec.options[NAMESPACE]
     meta = made.setdefault("metadata", {})
     meta.pop("generateName", None)
-    meta["name"], meta["namespace"] = name_of(token), namespace
+    meta["name"], meta["namespace"] = target_name(made, token), namespace
     meta["annotations"] = {**(meta.get("annotations") or {}), TOKEN: token}
     away = [node for node in spec.options.get(EXCLUDE, "").split(",") if node]
     for template in templates(made):
@@ -159,7 +180,7 @@ def templates(obj: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     match kind.word if kind is not None else "":
         case "pod":
             yield spec
-        case "job":
+        case "job" | "statefulset" | "deployment" | "replicaset":
             yield spec["template"]["spec"]
         case "jobset":
             for one in spec.get("replicatedJobs") or ():
