@@ -22,6 +22,10 @@ def main() -> None:
 
     gc.freeze()
     gc.enable()
+    if (
+        sys.stdout.errors == "strict"
+    ):  # a character that the terminal lacks is written as its number, and ends nothing
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(entry.run(sys.argv[1:]))
 
 

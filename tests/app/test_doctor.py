@@ -66,6 +66,15 @@ def test_a_path_below_a_file_can_never_be_made(tmp_path) -> None:
     assert [one.level for one in found if "cannot be made" in one.text] == [FAIL]
 
 
+def test_only_what_a_run_writes_to_must_be_writable(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(storage, "_can_write", lambda _path: False)  # root may write everywhere
+    engines = str(tmp_path)
+    assert [one.level for one in storage.check([engines], ())] == [OK]
+    assert [one.level for one in storage.check([engines])] == [OK, FAIL]
+    unnamed = next(check for check in wired.checks(()) if check.area == "disk").ask()
+    assert {one.text.split(":")[0] for one in unnamed if one.level is FAIL} == {"/tmp"}
+
+
 @pytest.mark.parametrize(("percent", "level"), [(10, OK), (89, OK), (90, WARN), (98, FAIL), (100, FAIL)])
 def test_a_full_disk_is_a_failure_before_the_run_finds_out(percent, level) -> None:
     assert storage._level(percent) is level

@@ -52,6 +52,25 @@ def test_a_report_is_saved_in_three_forms_and_in_the_summary_of_a_ci_job(
     assert "host_oom" in (tmp_path / "summary.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("folder", "summary", "named"),
+    [("taken/x", "ok.md", "taken/x/diagnosis-"), ("free", "taken/summary.md", "$GITHUB_STEP_SUMMARY")],
+    ids=["folder", "summary"],
+)
+def test_a_report_that_cannot_be_saved_is_answered_all_the_same(
+    folder, summary, named, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", summary)
+    (tmp_path / "taken").write_text("a file, and no folder")
+    (tmp_path / "train.log").write_text(LOG)
+    assert entry.run(["diagnose", "train.log", "--save", folder]) == 2
+    told = capsys.readouterr()
+    assert "host_oom" in told.out
+    assert named in told.err.splitlines()[-1]
+    assert told.err.count("diagnosis-train.log") == (1 if folder == "taken/x" else 3)
+
+
 def test_one_log_a_rank_takes_the_rank_from_the_name(tmp_path, capsys):
     (tmp_path / "rank0.log").write_text("step 10 | loss 2.0\n")
     (tmp_path / "rank1.log").write_text("step 10 | loss 2.0\nKeyError: 'x'\n")

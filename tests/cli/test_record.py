@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
@@ -122,8 +123,37 @@ def test_the_table_of_memory_has_thirteen_columns(tmp_path) -> None:
 
 @pytest.mark.parametrize("argv", [("--interval", "soon"), ("--rotate", "big"), ("--interval", "1ms")])
 def test_words_that_mean_nothing_are_refused(argv) -> None:
-    with pytest.raises(errors.UsageError):
+    done = CliRunner().invoke(record, list(argv), catch_exceptions=False)
+    assert (done.exit_code, argv[0] in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("argv", [("--at", "03:12"), ("--json",)], ids=["at", "json"])
+def test_a_question_about_a_record_never_begins_one(argv, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(errors.UsageError, match="--show FILE"):
         call(*argv)
+    assert not (tmp_path / "runner-monitoring").exists()
+
+
+def test_a_folder_of_records_is_asked_as_one(tmp_path) -> None:
+    for number, at in enumerate((1000.0, 3000.0)):
+        looks = [snapshot(at=at), snapshot(at=at + 60)]
+        text = "".join(json.dumps(look.to_json()) + "\n" for look in looks)
+        (tmp_path / f"{number}.jsonl").write_text(text)
+    (tmp_path / "2.jsonl").write_text("")
+
+    def shown(at: str) -> float:
+        return json.loads(call("--show", str(tmp_path), "--at", at, "--json"))["epoch"]
+
+    instants = [datetime.fromtimestamp(at, UTC).isoformat() for at in (500, 1010, 2000, 3070)]
+    assert [shown(at) for at in instants] == [1000.0, 1000.0, 1060.0, 3060.0]
+    assert shown("1m") == 3000.0
+
+
+def test_an_instant_may_be_given_as_the_record_has_it(tmp_path) -> None:
+    (tmp_path / "r.jsonl").write_text(json.dumps(snapshot().to_json()) + "\n")
+    found = json.loads(call("--show", str(tmp_path / "r.jsonl"), "--at", "1769829130.5", "--json"))
+    assert found["seconds_before"] == 5.5
 
 
 def test_a_record_that_is_not_there_and_a_time_that_is_none(tmp_path) -> None:

@@ -59,6 +59,29 @@ def test_every_verb_that_can_be_a_service_is_a_verb() -> None:
     assert {*service.commands["install"].params[0].type.choices} <= {*entry.VERBS}
 
 
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["record", "--", "--interval", "soon"], "soon"),
+        (["watch", "--", "--nonesuch"], "--nonesuch"),
+        (["serve"], "no verb of Runward's: record and watch"),
+        (["top"], "needs a terminal: record and watch"),
+    ],
+    ids=["duration", "option", "no verb", "no service"],
+)
+def test_what_would_be_started_again_and_again_is_not_installed(argv, said, tmp_path) -> None:
+    done = CliRunner().invoke(service, ["install", "--unit-dir", str(tmp_path), *argv])
+    assert (done.exit_code, said in done.stderr, os.listdir(tmp_path)) == (2, True, [])
+
+
+def test_a_service_that_could_not_be_started_is_no_success(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(services, "has_systemd", lambda: False)
+    with pytest.raises(errors.Unreachable, match="--tmux"):
+        CliRunner().invoke(
+            service, ["install", "record", "--unit-dir", str(tmp_path)], catch_exceptions=False
+        )
+
+
 def test_without_systemd_a_tmux_session_starts_it_again_when_it_ends(tmp_path, monkeypatch) -> None:
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
@@ -67,4 +90,6 @@ def test_without_systemd_a_tmux_session_starts_it_again_when_it_ends(tmp_path, m
     wanted = service_units.Service("record", ("/bin/sleep",), args=("it's",))
     assert services.install_tmux(wanted)
     assert services.status("record", services.place(user=True, folder=str(tmp_path)))["tmux"] is True
+    with pytest.raises(errors.Unreachable, match="runs already"):
+        services.install_tmux(wanted)
     assert services.uninstall("record", services.place(user=True, folder=str(tmp_path)))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from runward.cli.setup import setup
 from runward.core import daemon_json, errors
+from runward.store import settled_files
 
 OURS = {"log-driver", "log-opts", "live-restore", "runtimes"}
 
@@ -64,11 +65,49 @@ def test_a_broken_file_is_refused_and_not_touched(config, text) -> None:
     assert os.listdir(config.parent) == ["daemon.json"]
 
 
-@pytest.mark.parametrize("argv", [("--max-size", "lots"), ("--default-runtime", "nonesuch")])
+@pytest.mark.parametrize(
+    "argv",
+    [("--max-size", "lots"), ("--max-size", "-1"), ("--max-size", "0"), ("--default-runtime", "nonesuch")],
+)
 def test_what_the_engine_would_refuse_is_refused_before_it_is_written(config, argv) -> None:
     with pytest.raises(errors.UsageError):
         call("--config", config, "--yes", *argv)
     assert not config.exists()
+
+
+def test_the_only_file_of_a_log_is_not_packed_which_the_engine_refuses(config) -> None:
+    config.parent.mkdir()
+    config.write_text('{"log-opts": {"compress": "true", "labels": "a"}}')
+    call("--config", config, "--yes", "--max-file", "1", "--max-size", "1.5g")
+    options = json.loads(config.read_text())["log-opts"]
+    assert options == {"labels": "a", "max-size": "1.5g", "max-file": "1"}
+
+
+def test_the_file_behind_a_link_is_written_and_the_link_stays(config, tmp_path) -> None:
+    config.parent.mkdir()
+    kept = tmp_path / "kept.json"
+    kept.write_text('{"data-root": "/x"}')
+    config.symlink_to(kept)
+    call("--config", config, "--yes")
+    assert config.is_symlink()
+    assert json.loads(kept.read_text())["live-restore"] is True
+    call("--config", config, "--undo")
+    assert config.is_symlink()
+    assert kept.read_text() == '{"data-root": "/x"}'
+
+
+def test_a_link_to_a_device_is_replaced_and_the_device_left_alone(tmp_path) -> None:
+    masked = tmp_path / "runward-record.service"
+    masked.symlink_to("/dev/null")
+    settled_files.replace(str(masked), "[Unit]\n")
+    assert masked.read_text() == "[Unit]\n"
+    assert not os.path.isfile("/dev/null")
+
+
+def test_an_undo_of_a_file_that_was_not_there_says_how(config) -> None:
+    call("--config", config, "--yes")
+    with pytest.raises(errors.NotFound, match=f"rm {config}"):
+        call("--config", config, "--undo")
 
 
 def test_a_dry_run_and_a_no_write_nothing(config) -> None:

@@ -47,3 +47,32 @@ def test_help_loads_no_verb(tmp_path: Path):
         "runward.core",
         "runward.core.errors",
     }
+
+
+@pytest.mark.parametrize("verb", [("ps",), ("top", "--box", "--once", "--json")], ids=["ps", "top"])
+def test_a_closed_output_is_no_traceback_and_no_place_for_our_files(verb, tmp_path) -> None:
+    code = (
+        "import os, sys; os.close(0); os.close(1); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    env = {
+        **os.environ,
+        "RUNWARD_STATE_DIR": str(tmp_path / "state"),
+        "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+        "PYTHONPATH": str(Path(runward.__file__).parents[1]),
+    }
+    argv = [sys.executable, "-c", code, "-m", "runward", *verb]
+    done = subprocess.run(argv, env=env, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
+def test_a_terminal_of_another_encoding_gets_the_page_in_its_own_characters(tmp_path) -> None:
+    env = {
+        **os.environ,
+        "PYTHONIOENCODING": "latin-1",
+        "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+        "PYTHONPATH": str(Path(runward.__file__).parents[1]),
+    }
+    argv = [sys.executable, "-m", "runward", "top", "--box", "--once"]
+    done = subprocess.run(argv, env=env, capture_output=True, timeout=60, check=True)
+    assert b"-- SYSTEM MEMORY --" in done.stdout
+    assert b"\\u25" not in done.stdout

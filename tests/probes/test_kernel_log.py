@@ -38,6 +38,7 @@ def test_no_right_to_either_is_said_with_both_reasons() -> None:
     denied = ports.Completed(("dmesg",), 1, b"", b"dmesg: Operation not permitted\n")
     log = kernel_log.read(FakeRunner({("dmesg",): denied}))
     assert log.lines == ()
+    assert "dmesg: dmesg" not in log.blind
     assert "Operation not permitted" in log.blind
     assert "journalctl: not found" in log.blind
 
@@ -46,4 +47,4 @@ def test_the_daemons_errors_are_picked_from_its_journal() -> None:
     text = "2026-01-31T03:12:05+0000 box dockerd[1]: level=error msg=x\n2026-01-31T03:12:06+0000 box dockerd[1]: fine\n"
     assert len(engine_log.read(FakeRunner({("journalctl",): text}), 0, 1).lines) == 2
     assert len(engine_log.read(FakeRunner({("journalctl",): text}), 0, 1, errors_only=True).lines) == 1
-    assert engine_log.read(FakeRunner(), 0, 1).blind == "journalctl: journalctl: not found"
+    assert engine_log.read(FakeRunner(), 0, 1).blind == "journalctl: not found"

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from runward import ports
-from runward.core import container_facts, container_verdicts, containers, durations, failures
+from runward.core import (
+    container_exits,
+    container_facts,
+    container_verdicts,
+    containers,
+    durations,
+    failures,
+)
 
 WINDOW_BEFORE_S, WINDOW_AFTER_S = 60.0, 30.0
 """The kernel's and the daemon's lines are shown from so long before an end until so long after it."""
@@ -164,6 +171,7 @@ def to_json(report: PostMortem) -> dict[str, object]:
             "command": list(seen.command),
             "status": seen.status,
             "exit_code": seen.exit_code,
+            "exit_meaning": _meaning(report),
             "error": seen.error,
             "oom_killed": seen.oom_flag,
             "health": seen.health,
@@ -177,13 +185,29 @@ def to_json(report: PostMortem) -> dict[str, object]:
         },
         "window": {"from": durations.iso(report.window[0]), "until": durations.iso(report.window[1])},
         "events": [{"at": durations.iso(one.at), "event": one.describe()} for one in report.events],
-        "kernel": [{"at": durations.iso(at), "text": text} for at, text in report.kernel.around],
+        "kernel": [
+            {"at": durations.iso(at), "text": text, "container": _victim(text, report.kernel.oom_records)}
+            for at, text in report.kernel.around
+        ],
         "daemon": list(report.daemon),
         "log_tail": report.log.tail.decode("utf-8", "replace").splitlines()[-50:],
         "resources": dict(report.resources),
         "box": report.box,
         "not_observable": list(report.blind),
     }
+
+
+def _meaning(report: PostMortem) -> str | None:
+    code = report.container.exit_code
+    return None if code is None else container_exits.told(code, wrote=bool(report.log.tail.strip()))
+
+
+def _victim(text: str, records: Sequence[containers.OomRecord]) -> str | None:
+    """Full id of the container in which the line's process was killed for memory; None: not such a line."""
+    for record in records:
+        if text == record.text or f"process {record.pid} (" in text:
+            return record.container
+    return None
 
 
 def _limits(limits: containers.Limits) -> dict[str, object]:

@@ -1,9 +1,10 @@
 """`runward diagnose`: why did it stop, with the lines that prove it."""
 
 import json
-import sys
 
 import click
+
+from runward.cli import printing
 
 
 @click.command()
@@ -38,7 +39,13 @@ import click
     flag_value=".",
     help="Also write text, HTML and JSON there, or here.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "classic"]), default="text", help="Containers.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "classic"]),
+    default="text",
+    help="classic: containers, in the sections of the well-known script.",
+)
 @click.option("--check", is_flag=True, help="Exit 1 when something is wrong.")
 def diagnose(**options: object) -> int:
     """Say why a run stopped: one log, one log a rank, or a target (docker:NAME, slurm:ID, local:PID, RUN)."""
@@ -52,13 +59,13 @@ def diagnose(**options: object) -> int:
 
     targets = options["targets"]
     if isinstance(targets, tuple) and diagnose_container.concerns(targets):
-        return diagnose_container.answer(targets[0], options)
+        return diagnose_container.answer(targets, options)
     diagnose_container.refuse_for_others(options)
     question = _question(options)
     target = " ".join(question.targets)
     answer = wired.answer(question)
     for remark in answer.remarks:
-        print(f"runward: {remark}", file=sys.stderr)
+        printing.said(remark)
     _show(answer, target, options)
     return int(bool(options["check"]) and str(answer.diagnosis.verdict.cause) != "none")
 
@@ -94,13 +101,22 @@ def _word(options: dict[str, object], name: str) -> str | None:
 
 def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> None:  # type: ignore[name-defined]  # noqa: F821
     found = answer.diagnosis
+    body = found.to_json(target) | ({"box": answer.box} if answer.box else {})
+    _print(answer, target, options, body)
     if options["html"]:
         from runward.ui import page_diagnosis
 
-        _write(str(options["html"]), page_diagnosis.page(found, target))
-    body = found.to_json(target) | ({"box": answer.box} if answer.box else {})
+        printing.write_file(str(options["html"]), page_diagnosis.page(found, target))
     if options["save"]:
         _save(found, target, str(options["save"]), body)
+
+
+def _print(
+    answer: "wired.Answer",  # type: ignore[name-defined]  # noqa: F821
+    target: str,
+    options: dict[str, object],
+    body: dict[str, object],
+) -> None:
     if options["as_json"]:
         if options["explain"]:
             body["considered"] = answer.weighed
@@ -108,7 +124,7 @@ def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> No
         return
     from runward.ui import text_diagnosis
 
-    for text in text_diagnosis.lines(found, target):
+    for text in text_diagnosis.lines(answer.diagnosis, target):
         click.echo(text)
     if answer.box:
         from runward.ui import text as texts
@@ -129,15 +145,4 @@ def _save(found: "failures.Diagnosis", target: str, folder: str, value: dict[str
     page = page_diagnosis.page(found, target)
     name = target.rstrip("/").rpartition("/")[2]
     report = saved_reports.Report(name, str(found.verdict.cause), text, page, value)
-    for path in saved_reports.write(report, folder, time.time()):
-        print(f"runward: {path}", file=sys.stderr)
-
-
-def _write(path: str, text: str) -> None:
-    from runward.core import errors
-
-    try:
-        with open(path, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-    except OSError as error:
-        raise errors.UsageError(errors.Problem(f"cannot be written: {error.strerror}", path)) from None
+    saved_reports.write(report, folder, time.time(), printing.said)

@@ -1,18 +1,28 @@
 """`runward diagnose docker:...`: the part of the verb that asks an engine instead of reading files."""
 
-import sys
 from collections.abc import Mapping
 
 import click
 
+from runward.cli import printing
 from runward.core import durations, errors
 
 SCHEME = "docker:"
+_OF_LOGS = {
+    "--exit-code": "exit_code",
+    "--scheduler-state": "scheduler_state",
+    "--kernel-log": "kernel_log",
+    "--until": "until",
+    "--attempt": "attempt",
+    "--context": "context_file",
+    "--rules": "rule_files",
+    "--explain": "explain",
+}
 
 
 def concerns(targets: tuple[str, ...]) -> bool:
-    """Whether the one target is a container."""
-    return len(targets) == 1 and targets[0].startswith(SCHEME)
+    """Whether a target is a container."""
+    return any(target.startswith(SCHEME) for target in targets)
 
 
 def refuse_for_others(options: Mapping[str, object]) -> None:
@@ -28,28 +38,46 @@ def refuse_for_others(options: Mapping[str, object]) -> None:
         )
 
 
-def answer(target: str, options: Mapping[str, object]) -> int:
-    """Print the post-mortem; exit 1 with --check when something is wrong."""
+def answer(targets: tuple[str, ...], options: Mapping[str, object]) -> int:
+    """Print the post-mortem; exit 1 with --check when something is wrong. Raises UsageError."""
     from runward.wiring import container_reports
 
-    name = target.removeprefix(SCHEME)
-    if not name and not options["all_dead"]:
-        raise errors.UsageError(
-            errors.Problem(
-                "which container?", where=target, next_step="Write docker:NAME, docker:latest or --all-dead."
-            )
-        )
+    name = _name(targets, options)
     form = "json" if options["as_json"] else str(options["form"])
-    save = options["save"]
-    asked = container_reports.Asked(
-        name, bool(options["all_dead"]), _since(options["since"]), form, str(save) if save else None
-    )
+    asked = container_reports.Asked(name, bool(options["all_dead"]), _since(options["since"]), form)
     found = container_reports.answer(asked)
     for text in found.said:
-        print(f"runward: {text}", file=sys.stderr)
+        printing.said(text)
     click.echo(found.out, nl=False)
+    if options["html"]:
+        printing.write_file(str(options["html"]), container_reports.page(found.reports))
+    if options["save"]:
+        for report in found.reports:
+            container_reports.save(report, str(options["save"]), printing.said)
     wrong = any(str(report.diagnosis.verdict.cause) != "none" for report in found.reports)
     return int(bool(options["check"]) and wrong)
+
+
+def _name(targets: tuple[str, ...], options: Mapping[str, object]) -> str:
+    """The container's name, `latest`, or nothing with --all-dead; what cannot be done together is refused."""
+    if len(targets) > 1:
+        first = next(target for target in targets if target.startswith(SCHEME))
+        step = f"Write runward diagnose {first} alone, or docker: --all-dead."
+        raise errors.UsageError(errors.Problem("one container at a time", " ".join(targets), None, step))
+    name, everyone = targets[0].removeprefix(SCHEME), bool(options["all_dead"])
+    if name and everyone:
+        step = f"Write docker: --all-dead, or docker:{name} alone."
+        raise errors.UsageError(errors.Problem("names one container", targets[0], None, step))
+    if not name and not everyone:
+        step = "Write docker:NAME, docker:latest or --all-dead."
+        raise errors.UsageError(errors.Problem("which container?", targets[0], None, step))
+    given = [option for option, key in _OF_LOGS.items() if options[key] not in {None, False, ()}]
+    if options["since"] is not None and not everyone:
+        given.append("--since without --all-dead")
+    if given:
+        step = f"The engine knows the rest. To read a log by itself: docker logs {name or 'NAME'} > FILE"
+        raise errors.UsageError(*(errors.Problem("is not for containers", one, None, step) for one in given))
+    return name
 
 
 def _since(text: object) -> float:

@@ -10,6 +10,11 @@ def data(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
+def said(text: str) -> None:
+    """A message beside the data."""
+    print(f"runward: {text}", file=sys.stderr)
+
+
 def agreed(question: str) -> bool:
     """Asks on stderr; without somebody to answer it is no."""
     import click
@@ -29,3 +34,14 @@ def as_line(body: Any) -> None:
     """One object of a stream, at once."""
     sys.stdout.write(json.dumps(body, separators=(",", ":")) + "\n")
     sys.stdout.flush()
+
+
+def write_file(path: str, text: str) -> None:
+    """A page that was asked for, over what was there. Raises UsageError."""
+    from runward.core import errors
+
+    try:
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except OSError as error:
+        raise errors.UsageError(errors.Problem(f"cannot be written: {error.strerror}", path)) from None

@@ -5,7 +5,14 @@ import os
 
 import click
 
+from runward.cli import amounts
 from runward.core import durations, errors
+
+
+def _period(_ctx: click.Context, param: click.Parameter, seconds: float) -> float:
+    if seconds < 0.1:
+        raise click.BadParameter("at least 100ms", param=param)
+    return seconds
 
 
 @click.command()
@@ -13,38 +20,64 @@ from runward.core import durations, errors
     "--interval",
     default="30s",
     show_default=True,
-    metavar="DURATION",
+    type=amounts.DURATION,
+    callback=_period,
     help="Exact period between two snapshots.",
 )
-@click.option("--dir", "folder", default="~/runner-monitoring", show_default=True, help="Where the files go.")
+@click.option(
+    "--dir",
+    "folder",
+    default="~/runner-monitoring",
+    show_default=True,
+    metavar="DIR",
+    help="Where the files go.",
+)
 @click.option(
     "--rotate",
     default="50MB",
     show_default=True,
-    metavar="SIZE",
+    type=amounts.SIZE,
     help="Size at which a file is put aside; 0: never.",
 )
-@click.option("--keep", default=5, show_default=True, help="Old files kept of each.")
+@click.option(
+    "--keep", default=5, show_default=True, type=click.IntRange(min=0), help="Old files kept of each."
+)
 @click.option("--compress/--no-compress", default=True, show_default=True, help="Pack the old files.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "classic", "tsv"]), default="text", show_default=True
 )
 @click.option(
-    "--disk", "disks", multiple=True, default=("/",), show_default=True, help="A path to watch; repeatable."
+    "--disk",
+    "disks",
+    multiple=True,
+    default=("/",),
+    show_default=True,
+    metavar="PATH",
+    help="A path to watch; repeatable.",
 )
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many.")
-@click.option("--run", "run_name", help="Join the snapshots to this run's timeline.")
-@click.option("--train-proc", envvar="TRAIN_PROC", default="src.train", help="Main process, by words (tsv).")
+@click.option("--run", "run_name", metavar="NAME", help="Join the snapshots to this run's timeline.")
+@click.option(
+    "--train-proc",
+    envvar="TRAIN_PROC",
+    default="src.train",
+    metavar="WORDS",
+    help="Main process, by words of its command line (tsv).",
+)
 @click.option("--quiet", is_flag=True, help="Only write the files.")
 @click.option("--no-gpus", is_flag=True, help="Do not call nvidia-smi.")
 @click.option("--no-containers", is_flag=True, help="Do not ask the engine.")
-@click.option("--show", type=click.Path(), help="Read a record instead: its .jsonl file.")
-@click.option("--at", "instant", default="0s", help="With --show: 03:12, an ISO time, or 10m before its end.")
+@click.option(
+    "--show", type=click.Path(), metavar="FILE", help="Read a record instead: its .jsonl file, or the folder."
+)
+@click.option(
+    "--at", "instant", metavar="TIME", help="With --show: 03:12, an ISO time, or 10m before its end."
+)
 @click.option("--json", "as_json", is_flag=True, help="With --show: the snapshot as JSON.")
 def record(
-    interval: str,
+    interval: float,
     folder: str,
-    rotate: str,
+    rotate: int,
     keep: int,
     compress: bool,
     form: str,
@@ -56,7 +89,7 @@ def record(
     no_gpus: bool,
     no_containers: bool,
     show: str | None,
-    instant: str,
+    instant: str | None,
     as_json: bool,
 ) -> None:
     """Record memory, CPU, GPUs, containers, disks and kills for memory at an exact period."""
@@ -64,15 +97,19 @@ def record(
     from runward.wiring import box, recording
 
     if show is not None:
-        _show(show, instant, as_json=as_json, classic=form == "classic")
+        _show(show, instant, form, as_json=as_json)
         return
+    if instant is not None or as_json:
+        option = "--json" if instant is None else "--at"
+        step = "Write runward record --show FILE, which records nothing."
+        raise errors.UsageError(errors.Problem("asks about a record that lies there", option, None, step))
     what = box.What(tuple(disks), not no_gpus, not no_containers, processes=5, run=run_name)
     options = recording.Options(
         folder=os.path.expanduser(folder),
-        plan=schedule.Plan(_seconds(interval), count),
+        plan=schedule.Plan(interval, count),
         what=what,
         form=form,
-        rotate=_bytes(rotate),
+        rotate=rotate,
         keep=keep,
         compress=compress,
         echo=None if quiet else lambda text: click.echo(text, nl=False),
@@ -81,31 +118,18 @@ def record(
     recording.run(options, lambda text: click.echo(text, err=True))
 
 
-def _show(path: str, instant: str, *, as_json: bool, classic: bool) -> None:
+def _show(path: str, instant: str | None, form: str, *, as_json: bool) -> None:
     from runward.ui import text_box
     from runward.wiring import recording
 
-    found, distance = recording.show(path, instant)
+    if form == "tsv":
+        raise errors.UsageError(
+            errors.Problem("tsv is for recording", "--format", None, "Use text, classic or --json.")
+        )
+    found, distance = recording.show(path, instant or "0s")
     if as_json:
         click.echo(json.dumps({**found.to_json(), "seconds_before": round(distance, 3)}, indent=2))
         return
     side = "before" if distance >= 0 else "after"
     click.echo(f"{durations.format_duration(abs(distance))} {side} the time asked for", err=True)
-    click.echo(text_box.classic(found) if classic else text_box.plain(found), nl=False)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = durations.parse_duration(text)
-    except ValueError as error:
-        raise errors.UsageError(errors.Problem(str(error), where="--interval")) from None
-    if seconds < 0.1:
-        raise errors.UsageError(errors.Problem("at least 100ms", where="--interval"))
-    return seconds
-
-
-def _bytes(text: str) -> int:
-    try:
-        return durations.parse_size(text)
-    except ValueError as error:
-        raise errors.UsageError(errors.Problem(str(error), where="--rotate")) from None
+    click.echo(text_box.classic(found) if form == "classic" else text_box.plain(found), nl=False)

@@ -5,7 +5,30 @@ import json
 import click
 
 _KNOWN = ("record", "watch")
-_VERBS = click.Choice(_KNOWN)
+
+
+class _Verb(click.Choice[str]):
+    """A verb that goes on without a terminal."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from runward.cli import entry
+
+        if value not in _KNOWN:
+            why = "ends by itself, or needs a terminal" if value in entry.VERBS else "is no verb of Runward's"
+            self.fail(f"{value!r} {why}: record and watch can be services.", param, ctx)
+        return str(value)
+
+
+_VERBS = _Verb(_KNOWN)
+
+
+def _understood(verb: str, args: tuple[str, ...]) -> None:
+    """A unit with words that the verb refuses would be started again and again. Raises click.UsageError."""
+    from runward.cli import entry
+
+    command = entry.cli.get_command(click.Context(entry.cli), verb)
+    assert command is not None  # noqa: S101 -- for the type checker
+    command.make_context(f"runward {verb}", list(args)).close()
 
 
 @click.group()
@@ -14,7 +37,7 @@ def service() -> None:
 
 
 @service.command()
-@click.argument("verb", type=_VERBS)
+@click.argument("verb", type=_VERBS, metavar="record|watch")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option("--user", is_flag=True, help="A unit of your own manager instead of the system's.")
 @click.option("--account", default="", help="System unit: run as this account.")
@@ -38,6 +61,7 @@ def install(
     from runward.core import service_units
     from runward.wiring import services
 
+    _understood(verb, args)
     wanted = service_units.Service(verb, services.program(), user, args, state, account=account)
     if show:
         click.echo(service_units.unit(wanted), nl=False)
@@ -48,9 +72,9 @@ def install(
 
 
 @service.command()
-@click.option("--user", is_flag=True)
-@click.option("--unit-dir", type=click.Path())
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--user", is_flag=True, help="Of your own manager instead of the system's.")
+@click.option("--unit-dir", type=click.Path(), help="Look for the unit there.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def status(user: bool, unit_dir: str | None, as_json: bool) -> None:
     """What is installed, and whether it runs."""
     from runward.wiring import services
@@ -66,9 +90,9 @@ def status(user: bool, unit_dir: str | None, as_json: bool) -> None:
 
 
 @service.command()
-@click.argument("verb", type=_VERBS)
-@click.option("--user", is_flag=True)
-@click.option("--unit-dir", type=click.Path())
+@click.argument("verb", type=_VERBS, metavar="record|watch")
+@click.option("--user", is_flag=True, help="Of your own manager instead of the system's.")
+@click.option("--unit-dir", type=click.Path(), help="Look for the unit there.")
 def uninstall(verb: str, user: bool, unit_dir: str | None) -> None:
     """Stop VERB's service and remove it."""
     from runward.wiring import services

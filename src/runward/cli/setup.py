@@ -15,12 +15,24 @@ def setup() -> None:
 
 
 @setup.command("docker-logging")
-@click.option("--config", "path", default="/etc/docker/daemon.json", show_default=True, type=click.Path())
-@click.option("--max-size", default="100m", show_default=True, help="Size of one log file.")
+@click.option(
+    "--config",
+    "path",
+    default="/etc/docker/daemon.json",
+    show_default=True,
+    type=click.Path(),
+    help="The engine's configuration file.",
+)
+@click.option("--max-size", default="100m", show_default=True, metavar="SIZE", help="Size of one log file.")
 @click.option(
     "--max-file", default=5, show_default=True, type=click.IntRange(min=1), help="Files of each container."
 )
-@click.option("--live-restore/--no-live-restore", default=True, show_default=True)
+@click.option(
+    "--live-restore/--no-live-restore",
+    default=True,
+    show_default=True,
+    help="Containers outlive a restart of the engine.",
+)
 @click.option("--default-runtime", help="Also set this (else it stays as it is).")
 @click.option("--storage-driver", help="Also set this (else it stays as it is).")
 @click.option("--data-root", help="Also set this (else it stays as it is).")
@@ -33,7 +45,7 @@ def setup() -> None:
     "--restart/--no-restart", default=False, show_default=True, help="Restart the engine afterwards."
 )
 @click.option("--undo", is_flag=True, help="Put the newest backup in place again.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="What was done, as JSON.")
 def docker_logging(
     path: str,
     max_size: str,
@@ -54,7 +66,8 @@ def docker_logging(
     from runward.wiring import docker_setup
 
     if undo:
-        _say(as_json, {"restored": docker_setup.undo(path)}, f"restored {path} from its backup")
+        used = docker_setup.undo(path)
+        _say(as_json, {"restored": used}, f"restored {path} from {used}")
         return
     wish = daemon_json.Wish(
         max_size, max_file, live_restore, docker_setup.nvidia_installed(), default_runtime, storage_driver, data_root,

@@ -57,8 +57,17 @@ def _redraw(pages: object, *, once: bool, classic: bool, only_ascii: bool, as_js
             size = shutil.get_terminal_size((100, 40))
             height = size.lines - 1 if tty and not once else None
             colour = tty and not os.environ.get("NO_COLOR")
-            style = draw_box.Style(colour, only_ascii, size.columns, height, classic)
+            style = draw_box.Style(colour, only_ascii or not _draws_boxes(), size.columns, height, classic)
             clear = "\033[H\033[2J" if tty and not once else ""
             click.echo(clear + draw_box.draw(page, style, pages.every_s), nl=False)
         if once:
             over.set()
+
+
+def _draws_boxes() -> bool:
+    """Whether the terminal's encoding has the characters of the page."""
+    try:
+        "─█🟢".encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -19,9 +19,10 @@ class Meaning:
 
 
 _USER, _PLATFORM = _S.USER, _S.PLATFORM
+_IN_ITS_LOG = ": its log says more"
 MEANINGS: Mapping[int, Meaning] = {
     0: Meaning("ended by itself, without an error code", _C.NONE, _A.NONE),
-    1: Meaning("general error: its log says more"),
+    1: Meaning("general error" + _IN_ITS_LOG),
     2: Meaning("usage error: mostly wrong arguments", _C.CONFIG_ERROR, _A.HOLD, _USER),
     93: Meaning("asks not to be restarted", _C.UNKNOWN, _A.HOLD, _USER),
     124: Meaning("ended by timeout(1) or a watchdog", _C.TIME_LIMIT, _A.RESTART, _PLATFORM),
@@ -51,17 +52,23 @@ MEANINGS: Mapping[int, Meaning] = {
 }
 
 
+def told(code: int, *, wrote: bool) -> str:
+    """The code in words; without a log to read none is promised."""
+    text = meaning(code).text
+    return text if wrote else text.removesuffix(_IN_ITS_LOG)
+
+
 def meaning(code: int) -> Meaning:
     """The code in words; an unknown one says so."""
     if code in MEANINGS:
         return MEANINGS[code]
     if 128 < code < 193:
         return Meaning(f"ended by signal {code - 128}", _C.ABORT, _A.RESTART, _USER)
-    return Meaning("a code of the program's own: its log says more")
+    return Meaning("a code of the program's own" + _IN_ITS_LOG)
 
 
-def next_look(code: int | None, name: str, image: str) -> failures.Advice:
-    """Where the reason is to be looked for when only the code speaks."""
+def next_look(code: int | None, name: str, image: str, *, wrote: bool = True) -> failures.Advice:
+    """Where the reason is to be looked for when only the code speaks; `wrote`: whether there is a log to read."""
     match code:
         case 129 | 130 | 131 | 143:
             who = "a scheduler, systemd, a CI job that ended, or the program's own launcher"
@@ -72,5 +79,8 @@ def next_look(code: int | None, name: str, image: str) -> failures.Advice:
             return failures.Advice(
                 f"docker run --rm -it --entrypoint sh {image}", "shows what is there and may be executed"
             )
+        case _ if not wrote:
+            why = "nothing of its output was kept: a log that stays shows the last words of the next one"
+            return failures.Advice("runward setup docker-logging, and python -u", why)
         case _:
             return failures.Advice(f"docker logs --tail 200 {name}", "the program's last words say more")

@@ -122,8 +122,8 @@ def who_asked(facts: Facts, kills: Sequence[containers.ContainerEvent]) -> str:
 
 def code_evidence(facts: Facts) -> failures.Evidence:
     code = facts.container.exit_code
-    said = container_exits.meaning(code if code is not None else 255)
-    return failures.Evidence(f"exit code {code}: {said.text}", at=durations.iso(facts.died_at), source="exit")
+    said = container_exits.told(code if code is not None else 255, wrote=facts.log is not None)
+    return failures.Evidence(f"exit code {code}: {said}", at=durations.iso(facts.died_at), source="exit")
 
 
 def event_evidence(event: containers.ContainerEvent) -> failures.Evidence:

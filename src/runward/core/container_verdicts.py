@@ -284,11 +284,13 @@ def _by_log_or_code(facts: container_facts.Facts) -> failures.Diagnosis:
     certainty = _Y.LIKELY if said.cause is not _C.UNKNOWN else _Y.POSSIBLE
     if said.cause is _C.CANCELLED:
         certainty = _Y.POSSIBLE
-    text = f"{seen.name} ended with exit code {code}: {said.text}"
+    wrote = log is not None
+    words = container_exits.told(code if code is not None else 255, wrote=wrote)
+    text = f"{seen.name} ended with exit code {code}: {words}"
     verdict = _verdict(said.cause, said.action, certainty, text, said.scope)
     evidence = () if code == 0 else (container_facts.code_evidence(facts),)
     advice = _shm(facts, said.cause) or (
-        () if code == 0 else (container_exits.next_look(code, seen.name, seen.image),)
+        () if code == 0 else (container_exits.next_look(code, seen.name, seen.image, wrote=wrote),)
     )
     return _diagnosis(facts, verdict, evidence, advice=advice)
 

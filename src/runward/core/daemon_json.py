@@ -1,9 +1,13 @@
 """The engine's configuration file: merge ours into it, say what changes, refuse what cannot work."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?[kmgtp]?(?:ib|b)?", re.IGNORECASE)
+"""As the engine reads sizes; neither 0 nor -1 is one to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,13 @@ def merged(current: Mapping[str, Any], wish: Wish) -> dict[str, Any]:
     result = dict(current)
     options = result.get("log-opts") if result.get("log-driver", "json-file") == "json-file" else None
     result["log-driver"] = "json-file"
-    result["log-opts"] = {
-        **(options if isinstance(options, dict) else {}),
-        "max-size": wish.max_size,
-        "max-file": str(wish.max_file),
-        "compress": "true",
-    }
+    kept = (
+        {key: value for key, value in options.items() if key != "compress"}
+        if isinstance(options, dict)
+        else {}
+    )
+    packed = {"compress": "true"} if wish.max_file > 1 else {}  # the engine refuses to pack the only file
+    result["log-opts"] = {**kept, "max-size": wish.max_size, "max-file": str(wish.max_file), **packed}
     result["live-restore"] = wish.live_restore
     if wish.nvidia:
         known = result.get("runtimes")
@@ -74,7 +79,8 @@ def problems(config: Mapping[str, Any]) -> Sequence[str]:
         if not isinstance(value, str)
     ]
     size = str(options.get("max-size", "1m"))
-    if size != "-1" and (not size[:-1].isdigit() or size[-1:].lower() not in "kmg0123456789"):
+    match = _SIZE.fullmatch(size)
+    if match is None or not float(match[1]):
         found.append(f"log-opts.max-size {size!r} is no size: write 100m")
     if not str(options.get("max-file", "1")).isdigit() or int(options.get("max-file", "1")) < 1:
         found.append(f"log-opts.max-file {options.get('max-file')!r} is no count")

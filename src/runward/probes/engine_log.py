@@ -25,7 +25,8 @@ def read(runner: ports.Runner, begin: float, end: float, *, errors_only: bool = 
         return EngineLog(blind=str(lost))
     if not done.ok:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        return EngineLog(blind=f"journalctl: {words[-1][:200] if words else f'exit {done.code}'}")
+        why = words[-1][:200].removeprefix("journalctl: ") if words else f"exit {done.code}"
+        return EngineLog(blind=f"journalctl: {why}")
     if "No journal files" in done.stderr.decode("utf-8", "replace"):
         return EngineLog(blind="journalctl: no journal files were found")
     lines = tuple(line for line in done.text.splitlines() if not line.startswith("-- "))

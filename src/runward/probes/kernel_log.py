@@ -51,7 +51,7 @@ def read(runner: ports.Runner) -> KernelLog:
         if done.ok and done.stdout:
             found = (_line(text) for text in done.text.splitlines())
             return KernelLog(tuple(line for line in found if _WORTH.search(line.text)))
-        reasons.append(f"{argv[0]}: {_reason(done)}")
+        reasons.append(f"{argv[0]}: {_reason(done).removeprefix(f'{argv[0]}: ')}")
     return KernelLog(blind="; ".join(reasons))
 
 
@@ -68,7 +68,7 @@ def oom_records(log: KernelLog) -> tuple[containers.OomRecord, ...]:
                     pid=int(match["pid"]),
                     process=match["task"],
                     at=line.at,
-                    text=_short(line.text),
+                    text=line.text,
                     whole_host=match["constraint"] == "CONSTRAINT_NONE",
                 )
             )
@@ -88,8 +88,7 @@ def _line(text: str) -> KernelLine:
         at = datetime.fromisoformat(match["at"].replace(",", ".")).timestamp()
     except ValueError:
         return KernelLine(text, None)
-    rest = match["text"]
-    return KernelLine(re.sub(r"^\S+ kernel: ", "", rest), at)
+    return KernelLine(_short(re.sub(r"^\S+ kernel: ", "", match["text"])), at)
 
 
 def _short(text: str) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -32,7 +33,10 @@ class Local:
         except FileNotFoundError:
             return ports.Completed(call.argv, 127, b"", f"{call.argv[0]}: not found".encode())
         except PermissionError:
-            return ports.Completed(call.argv, 126, b"", f"{call.argv[0]}: not executable".encode())
+            # A folder of PATH that may not be looked into is told by the kernel as if the program lay there.
+            there = shutil.which(call.argv[0], os.F_OK, (call.env or os.environ).get("PATH"))
+            code, why = (126, "not executable") if there else (127, "not found")
+            return ports.Completed(call.argv, code, b"", f"{call.argv[0]}: {why}".encode())
         except OSError as error:
             return ports.Completed(call.argv, 126, b"", f"{call.argv[0]}: {error.strerror}".encode())
         return _communicate(process, call)

@@ -19,12 +19,15 @@ def read(path: str) -> str:
 def replace(path: str, text: str) -> str | None:
     """Put `text` in place by rename, keeping mode and owner; returns the backup's path if there was a file.
 
+    Of a link the file that it leads to is replaced: the link may be how a host's configuration is kept elsewhere.
     Raises OSError; then the old file is untouched.
     """
     backup = None
     if os.path.exists(path):
         backup = _free(f"{path}.backup-{time.strftime('%Y%m%d-%H%M%S')}")
         shutil.copy2(path, backup)
+    if os.path.isfile(path):  # a masked unit leads to /dev/null: there the link is what is replaced
+        path = os.path.realpath(path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     handle, part = tempfile.mkstemp(prefix=".runward-", dir=os.path.dirname(path) or ".")
     try:

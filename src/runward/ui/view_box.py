@@ -95,7 +95,7 @@ def _containers(one: box.Snapshot) -> Table:
             use.id[:12],
             use.name[:24],
             use.image[:30],
-            use.status[:15],
+            use.status[:28],
             _with(use.cpu, "%"),
             "N/A"
             if use.memory is None

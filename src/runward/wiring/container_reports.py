@@ -3,10 +3,11 @@
 import html
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from runward.app import container_post_mortem as post_mortem
+from runward.core import durations
 from runward.ui import classic_container, text_container
 from runward.wiring import docker, saved_reports
 
@@ -21,8 +22,6 @@ class Asked:
     since_s: float = 3600.0
     form: str = "text"
     """`text`, `json`, `classic`."""
-    save: str | None = None
-    """Folder for `diagnosis-<name>-<time>.{txt,html,json}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,9 @@ def answer(asked: Asked) -> Answer:
         reports = engine.examine_all(seen)
     finally:
         engine.close()
-    said = [path for report in reports for path in (_save(report, asked.save) if asked.save else ())]
-    if not reports:
-        said.append(f"no container ended with an error in the last {asked.since_s:.0f} s")
-    return Answer(_render(reports, asked), tuple(said), reports)
+    span = durations.format_duration(asked.since_s)
+    said = () if reports else (f"no container ended with an error in the last {span}",)
+    return Answer(_render(reports, asked), said, reports)
 
 
 def _render(reports: Sequence[post_mortem.PostMortem], asked: Asked) -> str:
@@ -56,21 +54,30 @@ def _render(reports: Sequence[post_mortem.PostMortem], asked: Asked) -> str:
     if asked.form == "json":
         whole: object = {"schema_version": 1, "containers": values} if asked.all_dead else values[0]
         return json.dumps(whole, indent=2) + "\n"
-    render = classic_container.render if asked.form == "classic" else text_container.render
-    return "\n".join(render(value) for value in values)
+    if asked.form == "classic":
+        return "\n".join(classic_container.render(value) for value in values)
+    return text_container.render_all(values)
 
 
-def _save(report: post_mortem.PostMortem, folder: str) -> list[str]:
-    """The paths that were written."""
+def save(report: post_mortem.PostMortem, folder: str, said: Callable[[str], None]) -> None:
+    """Write the report's three forms and say each path. Raises UsageError."""
     value = post_mortem.to_json(report)
-    text = text_container.render(value)
-    title = html.escape(f"{report.container.name}: {report.diagnosis.verdict.cause}")
-    page = (
+    saved = saved_reports.Report(
+        report.container.name,
+        str(report.diagnosis.verdict.cause),
+        text_container.render(value),
+        page([report]),
+        value,
+    )
+    saved_reports.write(saved, folder, report.asked_at, said)
+
+
+def page(reports: Sequence[post_mortem.PostMortem]) -> str:
+    """The reports as one self-contained page."""
+    values = [post_mortem.to_json(report) for report in reports]
+    title = html.escape(", ".join(f"{one.container.name}: {one.diagnosis.verdict.cause}" for one in reports))
+    return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         "<style>body{font:14px/1.5 monospace;margin:2em;max-width:120ch}pre{white-space:pre-wrap}</style>"
-        f"<h1>{title}</h1><pre>{html.escape(text)}</pre></html>\n"
+        f"<h1>{title}</h1><pre>{html.escape(text_container.render_all(values))}</pre></html>\n"
     )
-    saved = saved_reports.Report(
-        report.container.name, str(report.diagnosis.verdict.cause), text, page, value
-    )
-    return saved_reports.write(saved, folder, report.asked_at)

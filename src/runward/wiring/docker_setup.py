@@ -79,7 +79,8 @@ def undo(path: str) -> str:
     """Put the newest backup in place again; returns its path. Raises NotFound, UsageError."""
     backup = settled_files.newest_backup(path)
     if backup is None:
-        raise errors.NotFound(errors.Problem("no backup of it", where=path))
+        step = f"Where there was none before, remove it: rm {path}" if os.path.exists(path) else ""
+        raise errors.NotFound(errors.Problem("no backup of it", where=path, next_step=step))
     write(Change(path, _read(path), _read(backup), "", None))
     return backup
 
@@ -98,8 +99,10 @@ def restart() -> str:
 def _read(path: str) -> str:
     try:
         return settled_files.read(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.UsageError(errors.Problem(f"cannot be read: {error}", where=path)) from error
+    except OSError as error:
+        raise errors.UsageError(errors.Problem(f"cannot be read: {error.strerror}", where=path)) from error
+    except UnicodeDecodeError as error:
+        raise errors.UsageError(errors.Problem("cannot be read: no UTF-8", where=path)) from error
 
 
 def _validate(text: str) -> str:

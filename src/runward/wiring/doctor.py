@@ -9,21 +9,27 @@ from runward.probes.checks import limits, machine, memory, storage
 from runward.runners import local
 from runward.wiring import gpus
 
+_SCRATCH = "/tmp"  # noqa: S108 -- named, not used: every program writes there
+_ANYWHERE = (os.curdir, "/", _SCRATCH)
+"""Looked at for their room when no path is named."""
+
 
 def checks(paths: Sequence[str], port: int | None = None) -> list[doctor.Check]:
     """All checks of `runward doctor`."""
     runner = local.Local()
     return [
-        *_quick(paths, port, runner),
+        *_quick(paths or _ANYWHERE, paths or (_SCRATCH,), port, runner),
         doctor.Check("docker", _docker),
         doctor.Check("clock", lambda: machine.clock(runner)),
         doctor.Check("gpu", gpus.doctor_findings),
     ]
 
 
-def _quick(paths: Sequence[str], port: int | None, runner: local.Local) -> list[doctor.Check]:
+def _quick(
+    paths: Sequence[str], written: Sequence[str], port: int | None, runner: local.Local
+) -> list[doctor.Check]:
     asked = [
-        doctor.Check("disk", lambda: storage.check(paths)),
+        doctor.Check("disk", lambda: storage.check(paths, written)),
         doctor.Check("memory", memory.check),
         doctor.Check("limits", limits.check),
         doctor.Check("gpu", lambda: machine.gpus(runner, deadline_s=8.0)),
@@ -37,8 +43,7 @@ def examine(
     paths: Sequence[str] = (), port: int | None = None, deadline_s: float = 15.0
 ) -> list[findings.Finding]:
     """Everything about this box, and the paths that a run will use."""
-    here = paths or (os.getcwd(), "/", "/tmp")  # noqa: S108 -- its room matters to every program
-    return doctor.examine(checks(here, port), deadline_s)
+    return doctor.examine(checks(paths, port), deadline_s)
 
 
 def for_run(paths: Sequence[str], port: int | None = None, deadline_s: float = 2.0) -> list[findings.Finding]:
@@ -46,7 +51,7 @@ def for_run(paths: Sequence[str], port: int | None = None, deadline_s: float = 2
 
     To be called in the background while the command starts; a check that is late is left out.
     """
-    found = doctor.examine(_quick(paths, port, local.Local()), deadline_s)
+    found = doctor.examine(_quick(paths, paths, port, local.Local()), deadline_s)
     return [one for one in found if one.level in {findings.Level.WARN, findings.Level.FAIL}]
 
 
@@ -58,7 +63,7 @@ def _docker() -> list[findings.Finding]:
     try:
         found = check.check(engine.engine)
         if engine.place.local and found[0].level is findings.Level.OK:
-            found += storage.check([engine.data_root()])
+            found += storage.check([engine.data_root()], ())  # its owner is the engine, not this user
         return found
     finally:
         engine.close()

@@ -1,7 +1,9 @@
 """Puts `record` together: looks, files in their forms, and the end by a signal."""
 
+import glob
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -144,26 +146,31 @@ def _row(snapshot: values.Snapshot, main: str) -> str:
 def show(path: str, instant: str) -> tuple[values.Snapshot, float]:
     """What was going on then: the newest snapshot not after it, and its distance in seconds (negative: after it).
 
-    Raises UsageError, NotFound.
+    `path`: a record's .jsonl file, or the folder of several. Raises UsageError, NotFound.
     """
+    files = sorted(glob.glob(os.path.join(glob.escape(path), "*.jsonl"))) if os.path.isdir(path) else [path]
     try:
-        newest = record_files.last(path)
+        newest = max((last["epoch"] for file in files if (last := record_files.last(file))), default=None)
+        if newest is None:
+            raise errors.UsageError(
+                errors.Problem(
+                    "no snapshot in it: name the .jsonl file of a record, or its folder", where=path
+                )
+            )
+        wanted = _instant(instant, newest)
+        found = [answer for file in files if (answer := record_files.at(file, wanted)) is not None]
     except OSError as error:
         raise errors.NotFound(errors.Problem(error.strerror or str(error), where=path)) from error
-    if newest is None:
-        raise errors.UsageError(
-            errors.Problem("no snapshot in it: name the .jsonl file of a record", where=path)
-        )
-    wanted = _instant(instant, newest["epoch"])
-    answer = record_files.at(path, wanted)
-    assert answer is not None  # noqa: S101 -- it has lines, as was seen above
-    return values.from_json(answer[0]), answer[1]
+    value, distance = min(found, key=lambda answer: (answer[1] < 0, abs(answer[1])))
+    return values.from_json(value), distance
 
 
 def _instant(text: str, last: float) -> float:
-    """An ISO time, or a time of day: its last occurrence before the record's end."""
+    """An ISO time, seconds of the epoch, or a time of day: its last occurrence before the record's end."""
     from datetime import datetime
 
+    if re.fullmatch(r"\d{9,10}(\.\d+)?", text):
+        return float(text)
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from runward.core import errors
@@ -22,8 +22,11 @@ class Report:
     value: Mapping[str, object]
 
 
-def write(report: Report, folder: str, at: float) -> list[str]:
-    """The paths `diagnosis-<name>-<time>.{txt,html,json}` that were written. Raises UsageError."""
+def write(report: Report, folder: str, at: float, said: Callable[[str], None]) -> None:
+    """Write `diagnosis-<name>-<time>.{txt,html,json}` and say each path. Raises UsageError.
+
+    A summary that cannot be added to is told when the files lie there.
+    """
     name = re.sub(r"[^\w.-]+", "-", report.name).strip("-.")[:80] or "report"
     stem = os.path.join(folder, f"diagnosis-{name}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(at))}")
     forms = {".txt": report.text, ".html": report.page, ".json": json.dumps(report.value, indent=2) + "\n"}
@@ -32,10 +35,22 @@ def write(report: Report, folder: str, at: float) -> list[str]:
         for ending, content in forms.items():
             with open(stem + ending, "w", encoding="utf-8", errors="replace") as file:
                 file.write(content)
-        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with open(summary, "a", encoding="utf-8", errors="replace") as file:
-                file.write(f"### {report.name}: {report.cause}\n\n")
-                file.write("".join(f"    {line}\n" for line in report.text.splitlines()) + "\n")
     except OSError as error:
         raise errors.UsageError(errors.Problem(f"cannot save: {error.strerror}", where=stem)) from error
-    return [stem + ending for ending in forms]
+    for ending in forms:
+        said(stem + ending)
+    _summarize(report)
+
+
+def _summarize(report: Report) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    try:
+        with open(path, "a", encoding="utf-8", errors="replace") as file:
+            file.write(f"### {report.name}: {report.cause}\n\n")
+            file.write("".join(f"    {line}\n" for line in report.text.splitlines()) + "\n")
+    except OSError as error:
+        raise errors.UsageError(
+            errors.Problem(f"cannot be added to: {error.strerror}", where=f"$GITHUB_STEP_SUMMARY ({path})")
+        ) from error

@@ -74,17 +74,27 @@ def install(service: service_units.Service, where: Place, *, start: bool) -> lis
             errors.Problem(f"cannot write: {error.strerror}", where=path, next_step=step)
         ) from error
     done = [f"wrote {path}"]
-    if start and has_systemd():
-        _ask(*where.systemctl, "daemon-reload")
-        _ask(*where.systemctl, "enable", "--now", service.name)
-        done.append(f"enabled and started {service.name}")
-    elif start:
-        done.append("systemd does not run here: use --tmux")
-    return done
+    if not start:
+        return done
+    if not has_systemd():
+        step = f"Start it without: runward service install {service.verb} --tmux"
+        raise errors.Unreachable(
+            errors.Problem(
+                f"the unit was written to {path}; systemd does not run here", "not started", None, step
+            )
+        )
+    _ask(*where.systemctl, "daemon-reload")
+    _ask(*where.systemctl, "enable", "--now", service.name)
+    return [*done, f"enabled and started {service.name}"]
 
 
 def install_tmux(service: service_units.Service) -> list[str]:
-    """Start it in a detached tmux session."""
+    """Start it in a detached tmux session. Raises Unreachable, also when it runs already."""
+    if _in_tmux(service.verb):
+        step = f"To start it anew: runward service uninstall {service.verb}"
+        raise errors.Unreachable(
+            errors.Problem(f"the tmux session runward-{service.verb} runs already", next_step=step)
+        )
     _ask(*service_units.tmux(service))
     return [f"started tmux session runward-{service.verb}; it does not come back after a reboot"]
 
@@ -99,15 +109,19 @@ def status(verb: str, where: Place) -> dict[str, object]:
             deadline_s=10.0,
         )
     )
-    session = runner.run(ports.Call(("tmux", "has-session", "-t", f"=runward-{verb}"), deadline_s=5.0))
     values = dict(line.partition("=")[::2] for line in shown.text.splitlines()) if shown.ok else {}
     return {
         "verb": verb,
         "unit": os.path.exists(os.path.join(where.folder, name)),
         "active": values.get("ActiveState") if shown.ok else None,
         "restarts": values.get("NRestarts"),
-        "tmux": session.ok,
+        "tmux": _in_tmux(verb),
     }
+
+
+def _in_tmux(verb: str) -> bool:
+    asked = ports.Call(("tmux", "has-session", "-t", f"=runward-{verb}"), deadline_s=5.0)
+    return local.Local().run(asked).ok
 
 
 def uninstall(verb: str, where: Place) -> list[str]:

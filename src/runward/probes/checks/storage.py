@@ -9,10 +9,13 @@ from runward.probes import host
 _WARN, _FAIL = 90, 98
 
 
-def check(paths: Sequence[str]) -> list[findings.Finding]:
-    """One finding a file system for its room, and one a path that cannot be written."""
-    found = []
+def check(paths: Sequence[str], written: Sequence[str] | None = None) -> list[findings.Finding]:
+    """One finding a file system for its room, and one a path that cannot be written.
+
+    `written`: those of the paths that a run of this user writes to; None: all of them.
+    """
     existing = {path: _existing(path) for path in paths}
+    found = []
     disks, _ = host.disks(existing.values())
     for disk in disks:
         level = _level(max(disk.percent, disk.inode_percent))
@@ -28,8 +31,8 @@ def check(paths: Sequence[str]) -> list[findings.Finding]:
         )
         found.append(findings.Finding("disk", level, text, fix))
     found += [_absent(path, there) for path, there in existing.items() if os.path.abspath(path) != there]
-    found += [_writable(path, there) for path, there in existing.items() if not _can_write(there)]
-    return found
+    mine = existing if written is None else {path: existing[path] for path in written}
+    return found + [_writable(path, there) for path, there in mine.items() if not _can_write(there)]
 
 
 def _level(percent: int) -> findings.Level:
@@ -58,5 +61,8 @@ def _can_write(path: str) -> bool:
 
 def _writable(path: str, there: str) -> findings.Finding:
     return findings.Finding(
-        "disk", findings.Level.FAIL, f"{path}: cannot be written by this user ({there})", f"ls -ld {there}"
+        "disk",
+        findings.Level.FAIL,
+        f"{path}: cannot be written by this user" + ("" if there == os.path.abspath(path) else f" ({there})"),
+        f"Name a folder of your own, or ask its owner: ls -ld {there}",
     )
