@@ -167,9 +167,11 @@ def test_saved_reports_and_the_summary_of_a_ci_job(engine, tmp_path, monkeypatch
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     script = "echo '<script>alert(1)</script>'; printf '\\033[31mred\\n'; exit 1"
     container = engine.run("--name", "rw-saved", command=("sh", "-c", script))
-    asked = container_reports.Asked(container, save=str(tmp_path / "out"))
-    answer = container_reports.answer(asked)
-    assert {path.rpartition(".")[2] for path in answer.said} == {"txt", "html", "json"}
+    answer = container_reports.answer(container_reports.Asked(container))
+    said: list[str] = []
+    container_reports.save(answer.reports[0], str(tmp_path / "out"), said.append)
+    assert {path.rpartition(".")[2] for path in said} == {"txt", "html", "json"}
+    assert "<script>" not in container_reports.page(answer.reports)
     page = next((tmp_path / "out").glob("diagnosis-rw-saved-*.html")).read_text()
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
