@@ -1,5 +1,7 @@
 """Ownership, idleness, health, given-back memory, zombies and bad nodes: the pure parts."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -231,6 +233,13 @@ def test_what_a_gpu_does_not_have_is_no_warning():
         0, A, values={k: v for k, v in FIT.items() if k != "ecc_uncorrected"}, absent=plain.absent
     )
     assert {f.level.name for f in gpu_health.check(reading(plain), []) if f.check == "ecc"} == {"PASS"}
+
+
+def test_a_gpu_that_does_not_answer_beside_others_fails_the_node():
+    said = "GPU 1 does not answer: GPU is lost"
+    found = gpu_health.check(replace(reading(sample(0, A, **FIT)), mute=(said,)), [])
+    assert gpu_health.worst(found) is gpu_health.Level.FAIL
+    assert said in [one.text for one in found if one.check == "lost"]
 
 
 def test_a_gpu_that_is_gone_fails_the_node():

@@ -68,6 +68,7 @@ def check(
         Finding(Level.FAIL, "lost", "all", f"{uuid} is gone from the list of GPUs", _ELSEWHERE)
         for uuid in gpus.lost(before, reading)
     ]
+    findings += [Finding(Level.FAIL, "lost", "all", said, _ELSEWHERE) for said in reading.mute]
     if not reading.samples:
         findings.append(Finding(Level.FAIL, "lost", "all", "no GPU is listed", _ELSEWHERE))
     return findings

@@ -152,6 +152,8 @@ class GpuReading:
     """Seconds since the epoch."""
     xids: tuple[Xid, ...] = ()
     notes: tuple[str, ...] = ()
+    mute: tuple[str, ...] = ()
+    """Of each GPU that is there and does not answer, what the driver says; among the notes too."""
     """What this source cannot see, e.g. that error events are not observable."""
     driver: str = ""
 
@@ -185,6 +187,7 @@ def merge(fast: GpuReading, slow: GpuReading | None) -> GpuReading:
         at=fast.at,
         xids=fast.xids,
         notes=tuple(dict.fromkeys((*fast.notes, *slow.notes))),
+        mute=tuple(dict.fromkeys((*fast.mute, *slow.mute))),
         driver=fast.driver or slow.driver,
     )
 

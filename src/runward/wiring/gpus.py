@@ -1,6 +1,7 @@
 """The GPUs of a place: NVML in its child where the library is, nvidia-smi elsewhere, AMD's tools last."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runward import ports
 from runward.core import findings, gpu_health, gpus, xid_actions, zombies
@@ -13,9 +14,13 @@ from runward.wiring import clock
 class Gpus:
     """Fast readings when asked, slow ones every 30 s; the newest of both as one."""
 
-    def __init__(self, source: nvml.Nvml | smi.NvidiaSmi | amd.Amd, now: ports.Clock) -> None:
+    def __init__(
+        self, source: nvml.Nvml | smi.NvidiaSmi | amd.Amd, now: ports.Clock, others: Sequence[str] = ()
+    ) -> None:
         self.source = source
         self._clock = now
+        self._others = others
+        """Why the other sources gave nothing."""
         self._slow: gpus.GpuReading | None = None
         self._slow_at = float("-inf")
 
@@ -26,14 +31,17 @@ class Gpus:
         if due:
             found = self.source.slow()
             if isinstance(found, gpus.GpusUnseen):
-                return found
+                return self._unseen(found)
             self._slow, self._slow_at = found, mono
         reading = self.source.fast()
         if isinstance(reading, gpus.GpusUnseen):
-            return reading
+            return self._unseen(reading)
         merged = gpus.merge(reading, self._slow)
         more = self.source.pcie() if pcie and isinstance(self.source, nvml.Nvml) else None
         return gpus.merge(merged, more) if isinstance(more, gpus.GpuReading) else merged
+
+    def _unseen(self, found: gpus.GpusUnseen) -> gpus.GpusUnseen:
+        return replace(found, why="; ".join((found.why, *self._others)))
 
     def close(self) -> None:
         """End the child, where there is one."""
@@ -48,11 +56,14 @@ def open_here() -> Gpus:
     first = library.fast(10.0)
     if isinstance(first, gpus.GpuReading) or first.silent_s:
         return Gpus(library, now)
+    why = []
     for other in (smi.NvidiaSmi(local.Local(), now), amd.Amd(local.Local(), now)):
-        if isinstance(other.fast(), gpus.GpuReading):
+        found = other.fast()
+        if isinstance(found, gpus.GpuReading):
             library.close()
             return Gpus(other, now)
-    return Gpus(library, now)
+        why.append(found.why)
+    return Gpus(library, now, why)
 
 
 def open_at(runner: ports.Runner, prefix: Sequence[str] = ()) -> Gpus:

@@ -61,6 +61,93 @@ def test_rocm_smi():
     assert sample.get("mem_util_pct") is None
 
 
+def test_amd_smi_with_words_for_numbers_in_capitals_behind_a_warning():
+    """As versions 23 print it; newer ones print objects with a unit."""
+    text = "WARNING: User is missing the following required groups: render\n\n" + json.dumps(
+        [
+            {
+                "GPU": 0,
+                "USAGE": {"GFX_ACTIVITY": "7 %"},
+                "MEM_USAGE": {"TOTAL_VRAM": "32624 MB", "USED_VRAM": "57 MB"},
+                "TEMPERATURE": {"EDGE": "29 \u00b0C"},
+                "POWER": {"SOCKET_POWER": "1 W"},
+            }
+        ]
+    )
+    (sample,) = amd.parse_amd_smi(text)
+    found = {name: sample.values.get(name) for name in ("util_pct", "mem_total_mib", "temp_c", "power_w")}
+    assert found == {"util_pct": 7, "mem_total_mib": 32624, "temp_c": 29, "power_w": 1}
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"ppt0": {"socket_power_limit": {"value": 1400, "unit": "W"}}, "ppt1": {"socket_power_limit": "N/A"}},
+        {"socket_power": {"value": 1400, "unit": "W"}, "max_power": {"value": 1500, "unit": "W"}},
+    ],
+)
+def test_names_and_power_limits_are_asked_once_of_static(limit):
+    static = {
+        "gpu_data": [
+            {
+                "gpu": 0,
+                "asic": {"market_name": "AMD Instinct MI355X"},
+                "bus": {"bdf": "0000:05:00.0"},
+                "limit": limit,
+                "vram": {"size": {"value": 288, "unit": "GB"}},
+            }
+        ]
+    }
+    metric = {
+        "gpu_data": [{"gpu": 0, "usage": {"gfx_activity": {"value": 0, "unit": "%"}}, "mem_usage": "N/A"}]
+    }
+    runner = FakeRunner(
+        {
+            ("amd-smi", "metric"): json.dumps(metric),
+            ("amd-smi", "list"): json.dumps([{"gpu": 0, "bdf": "0000:05:00.0", "uuid": "N/A"}]),
+            ("amd-smi", "static"): json.dumps(static),
+        }
+    )
+    source = amd.Amd(runner, FakeClock())
+    source.fast()
+    (sample,) = source.fast().samples
+    assert (sample.name, sample.uuid) == ("AMD Instinct MI355X", "0000:05:00.0")
+    assert (sample.values["power_limit_w"], sample.values["mem_total_mib"]) == (1400, 288 * 1024)
+    assert [call.argv[1] for call in runner.calls] == ["metric", "list", "static", "metric"]
+
+
+def test_rocm_smi_behind_a_warning_tells_cards_without_an_id_apart():
+    row = {
+        "GPU use (%)": "N/A",
+        "GPU Memory Read/Write Activity (%)": "3",
+        "Unique ID": "N/A",
+        "Card Series": "N/A",
+    }
+    cards = {
+        "card0": {**row, "Device Name": "Radeon RX 7900 XT", "GPU Memory Allocated (VRAM%)": "13"},
+        "card1": row,
+    }
+    text = "WARNING: AMD GPU device(s) is/are in a low-power state. Check power control/runtime_status\n\n"
+    first, second = amd.parse_rocm_smi(text + json.dumps(cards))
+    assert (first.uuid, second.uuid, first.name, second.name) == (
+        "amd-0",
+        "amd-1",
+        "Radeon RX 7900 XT",
+        "AMD",
+    )
+    assert (first.values["mem_util_pct"], first.why("util_pct")) == (3, "N/A")
+
+
+def test_where_amd_smi_fails_rocm_smi_is_asked_and_the_first_reason_is_kept():
+    failing = {
+        ("amd-smi",): ports.Completed((), 1, b"", b""),
+        ("rocm-smi",): json.dumps({"card0": {"GPU use (%)": "5"}}),
+    }
+    assert amd.Amd(FakeRunner(failing), FakeClock()).fast().source == "rocm-smi"
+    failing["rocm-smi",] = ports.Completed((), 2, b"", b"")
+    assert amd.Amd(FakeRunner(failing), FakeClock()).fast().why == "amd-smi: exited with code 1"
+
+
 def test_where_amd_smi_is_missing_rocm_smi_is_asked():
     runner = FakeRunner({("rocm-smi",): json.dumps({"card0": {"GPU use (%)": "5"}})})
     reading = amd.Amd(runner, FakeClock()).fast()
@@ -105,3 +192,16 @@ def test_the_exporters_text_becomes_a_reading():
     assert first.get("temp_c") is None
     assert (second.values["util_pct"], second.why("power_w")) == (97, "not exported")
     assert [(x.code, x.uuid) for x in reading.xids] == [(79, "GPU-b")]
+
+
+def test_of_a_gpu_in_mig_mode_only_its_errors_are_those_of_the_whole():
+    part = 'gpu="0",UUID="GPU-a",GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",modelName="H100"'
+    reading = dcgm.parse(
+        f"DCGM_FI_DEV_FB_USED{{{part}}} 55\nDCGM_FI_DEV_POWER_USAGE{{{part}}} -Inf\n"
+        f'DCGM_FI_DEV_XID_ERRORS{{{part},err_code="31",err_msg="GPU memory page fault"}} 31\n',
+        1.0,
+    )
+    (sample,) = reading.samples
+    assert (sample.get("mem_used_mib"), sample.get("power_w")) == (None, None)
+    assert sample.why("mem_used_mib") == "MIG: only its instances are exported"
+    assert [xid.code for xid in reading.xids] == [31]

@@ -104,6 +104,36 @@ def test_rows_of_another_width_are_skipped():
     assert len(found.fast().samples) == 2
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Unable to determine the device handle for GPU1: 0000:0A:00.0: GPU is lost.  Reboot the system to recover this GPU",
+        "Unable to determine the device handle for GPU 0000:0A:00.0: Unknown Error",
+        "WARNING: infoROM is corrupted at gpu 0000:00:06.0",
+    ],
+)
+@pytest.mark.parametrize("code", [0, 14, 15])
+def test_the_rows_beside_a_lost_gpu_or_a_damaged_inforom_are_kept_and_the_words_told(said, code):
+    found, _ = source(done(GOOD.splitlines()[0] + "\n" + said + "\n", code))
+    reading = found.fast()
+    assert [sample.uuid for sample in reading.samples] == [A]
+    assert f"nvidia-smi: {said}" in reading.notes
+    assert (f"nvidia-smi: {said}" in reading.mute) is ("device handle" in said)
+
+
+def test_gpus_without_a_uuid_are_told_apart():
+    lost = ", ".join(["[GPU is lost]"] * 13)
+    found, _ = source(
+        f"{GOOD}2, [GPU is lost], NVIDIA H200, 00000000:00:08.0{', [Unknown Error]' * 11}\n3, {lost}, ERR!\n"
+    )
+    reading = found.fast()
+    _, _, third, fourth = reading.samples
+    assert reading.mute == ("GPU 3 does not answer: [GPU is lost]",)
+    assert (third.uuid, fourth.uuid) == ("00000000:00:08.0", "index 3")
+    assert third.why("util_pct") == "[Unknown Error]"
+    assert fourth.values == {}
+
+
 def slow_table(line="0, 0, 0, 0, No, No, 5, 5, 16, 16, Enabled"):
     return f"0, {A}, NVIDIA H200, 00000000:00:06.0, {line}\n"
 

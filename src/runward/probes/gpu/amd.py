@@ -1,8 +1,10 @@
 """AMD GPUs through `amd-smi` or, where that is missing, `rocm-smi`; both speak JSON."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from runward import ports
@@ -10,6 +12,8 @@ from runward.core import gpus
 
 AMD_SMI = ("amd-smi", "metric", "--json")
 AMD_SMI_LIST = ("amd-smi", "list", "--json")
+AMD_SMI_STATIC = ("amd-smi", "static", "--json")
+"""Names and power limits, asked once; newer versions have the limits only here."""
 ROCM_SMI = (
     "rocm-smi",
     "--showuse",
@@ -29,10 +33,14 @@ ROCM_SMI = (
 _AMD_PATHS: Mapping[str, tuple[str, ...]] = {
     "util_pct": ("usage.gfx_activity",),
     "mem_util_pct": ("usage.umc_activity",),
-    "mem_used_mib": ("mem_usage.used_vram",),
-    "mem_total_mib": ("mem_usage.total_vram",),
+    "mem_used_mib": ("mem_usage.used_vram", "mem_usage.used_visible_vram"),
+    "mem_total_mib": ("mem_usage.total_vram", "mem_usage.total_visible_vram", "static.vram.size"),
     "power_w": ("power.socket_power", "power.average_socket_power", "power.current_socket_power"),
-    "power_limit_w": ("power.power_limit", "limit.socket_power_limit"),
+    "power_limit_w": (
+        *("power.power_limit", "limit.socket_power_limit"),
+        *("static.limit.ppt0.socket_power_limit", "static.limit.socket_power"),
+        *("static.limit.ppt0.max_power_limit", "static.limit.max_power"),
+    ),
     "sm_clock_mhz": ("clock.gfx_0.clk", "clock.gfx.cur_clk"),
     "sm_clock_max_mhz": ("clock.gfx_0.max_clk", "clock.gfx.max_clk"),
     "mem_clock_mhz": ("clock.mem_0.clk", "clock.mem.cur_clk"),
@@ -43,6 +51,7 @@ _AMD_PATHS: Mapping[str, tuple[str, ...]] = {
 }
 _ROCM_KEYS: Mapping[str, tuple[str, ...]] = {
     "util_pct": ("GPU use (%)",),
+    "mem_util_pct": ("GPU Memory Read/Write Activity (%)", "Memory Activity"),
     "mem_used_mib": ("VRAM Total Used Memory (B)",),
     "mem_total_mib": ("VRAM Total Memory (B)",),
     "power_w": ("Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)"),
@@ -51,17 +60,45 @@ _ROCM_KEYS: Mapping[str, tuple[str, ...]] = {
     "mem_clock_mhz": ("mclk clock speed:",),
     "temp_c": ("Temperature (Sensor junction) (C)", "Temperature (Sensor edge) (C)"),
 }
-_NUMBER = re.compile(r"\(?(-?\d{1,18}(?:\.\d{1,6})?)\s*(?:Mhz)?\)?", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"\(?(?P<number>-?\d{1,18}(?:\.\d{1,6})?)\s*(?P<unit>%|[KMG]?B|MHz|m?W|(?:\u00b0)?C)?\)?", re.IGNORECASE
+)
+_IN_MIB = {"B": 2.0**-20, "KB": 2.0**-10, "MB": 1.0, "GB": 1024.0}
+_NO_NAME = frozenset({"", "N/A", "None", "Unknown"})
 
 
 def _number(value: Any) -> float | None:
-    """amd-smi gives `{"value": 3, "unit": "W"}` or a bare number; rocm-smi gives text."""
+    """amd-smi gives `{"value": 3, "unit": "W"}`, a bare number or `"3 W"`; rocm-smi gives text. Memory in MiB."""
+    unit = ""
     if isinstance(value, Mapping):
-        value = value.get("value")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
-    return float(match.group(1)) if match else None
+        value, unit = value.get("value"), str(value.get("unit", ""))
+    if isinstance(value, str):
+        match = _NUMBER.fullmatch(value.strip())
+        value, unit = (float(match["number"]), match["unit"] or unit) if match else (None, "")
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value) * _IN_MIB.get(unit.upper(), 1.0)
+    return None
+
+
+def _document(text: str) -> Any:
+    """The JSON of an answer, which warnings may stand before (low power, missing groups). Raises ValueError."""
+    begin = re.search(r"^\s*[\[{]", text, re.MULTILINE)
+    return _lowered(json.loads(text[begin.start() :] if begin else text))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        _document(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _lowered(data: Any) -> Any:
+    """Keys in lower case: versions differ."""
+    if isinstance(data, Mapping):
+        return {str(key).lower(): _lowered(item) for key, item in data.items()}
+    return [_lowered(item) for item in data] if isinstance(data, list) else data
 
 
 def _at(data: Any, path: str) -> Any:
@@ -90,25 +127,35 @@ def _rows(data: Any, key: str) -> list[Any]:
     return rows if isinstance(rows, list) else []
 
 
-def parse_amd_smi(metric: str, listing: str = "[]") -> tuple[gpus.GpuSample, ...]:
-    """Samples from `amd-smi metric --json` with names from `amd-smi list --json`. Raises ValueError."""
-    known = {
-        row.get("gpu"): row for row in _rows(json.loads(listing), "gpu_data") if isinstance(row, Mapping)
-    }
+def _by_gpu(text: str) -> dict[Any, Mapping[str, Any]]:
+    rows = _rows(_document(text), "gpu_data")
+    return {row.get("gpu"): row for row in rows if isinstance(row, Mapping)}
+
+
+def _name(row: Any, *words: str) -> str:
+    """The first of these that is a name."""
+    found = (str(_at(row, word) or "") for word in words)
+    return next((one for one in found if one not in _NO_NAME), "")
+
+
+def parse_amd_smi(metric: str, listing: str = "[]", static: str = "[]") -> tuple[gpus.GpuSample, ...]:
+    """Samples from `amd-smi metric --json`, with what `list` and `static` say of each card. Raises ValueError."""
+    cards, fixed = _by_gpu(listing), _by_gpu(static)
     samples = []
-    for row in _rows(json.loads(metric), "gpu_data"):
-        if not isinstance(row, Mapping) or not isinstance(row.get("gpu"), int):
+    for index, row in _by_gpu(metric).items():
+        if not isinstance(index, int):
             continue
-        values, absent = _collect(_AMD_PATHS, lambda path, row=row: _at(row, path))
-        card = known.get(row["gpu"], {})
+        whole = {**row, "static": fixed.get(index, {})}
+        values, absent = _collect(_AMD_PATHS, lambda path, whole=whole: _at(whole, path))
+        card = cards.get(index, {})
         samples.append(
             gpus.GpuSample(
-                index=row["gpu"],
-                uuid=str(card.get("uuid") or f"amd-{row['gpu']}"),
-                name="AMD",
+                index=index,
+                uuid=_name(card, "uuid") or _name(card, "bdf") or f"amd-{index}",
+                name=_name(whole, "static.asic.market_name", "static.board.product_name") or "AMD",
                 values=values,
                 absent=absent,
-                bus_id=str(card.get("bdf", "")),
+                bus_id=_name(card, "bdf") or _name(whole, "static.bus.bdf"),
             )
         )
     return tuple(samples)
@@ -116,13 +163,13 @@ def parse_amd_smi(metric: str, listing: str = "[]") -> tuple[gpus.GpuSample, ...
 
 def parse_rocm_smi(text: str) -> tuple[gpus.GpuSample, ...]:
     """Samples from rocm-smi's JSON. Raises ValueError."""
-    data = json.loads(text)
+    data = _document(text)
     samples = []
     for card, row in data.items() if isinstance(data, Mapping) else ():
         match = re.fullmatch(r"card(\d{1,3})", card)
         if match is None or not isinstance(row, Mapping):
             continue
-        values, absent = _collect(_ROCM_KEYS, row.get)
+        values, absent = _collect(_ROCM_KEYS, lambda key, row=row: row.get(key.lower()))
         for name in ("mem_used_mib", "mem_total_mib"):
             if name in values:
                 values[name] /= 2**20
@@ -130,10 +177,11 @@ def parse_rocm_smi(text: str) -> tuple[gpus.GpuSample, ...]:
         samples.append(
             gpus.GpuSample(
                 index=index,
-                uuid=str(row.get("Unique ID") or f"amd-{index}"),
-                name=str(row.get("Card Series") or row.get("Card series") or "AMD"),
+                uuid=_name(row, "unique id") or f"amd-{index}",
+                name=_name(row, "card series", "device name", "card model") or "AMD",
                 values=values,
                 absent=absent,
+                bus_id=_name(row, "pci bus"),
             )
         )
     return tuple(samples)
@@ -147,12 +195,17 @@ class Amd:
     def __init__(self, runner: ports.Runner, clock: ports.Clock) -> None:
         self._runner = runner
         self._clock = clock
+        self._known: dict[tuple[str, ...], str] = {}
 
     def fast(self, deadline_s: float = 10.0) -> gpus.GpuReading | gpus.GpusUnseen:
-        """Everything these tools give in one call."""
+        """Everything these tools give in one call; rocm-smi where amd-smi gives nothing."""
         found = self._try("amd-smi", AMD_SMI, deadline_s)
-        if isinstance(found, gpus.GpusUnseen) and not found.hung and "not found" in found.why:
-            found = self._try("rocm-smi", ROCM_SMI, deadline_s)
+        if isinstance(found, gpus.GpusUnseen) and not found.hung:
+            other = self._try("rocm-smi", ROCM_SMI, deadline_s)
+            if isinstance(other, gpus.GpusUnseen):
+                both = "not found" in found.why and "not found" in other.why
+                return replace(found, why="amd-smi, rocm-smi: not found") if both else found
+            return other
         return found
 
     slow = fast
@@ -169,9 +222,18 @@ class Amd:
                 return gpus.GpusUnseen(f"{tool}: {said}", now)
             if tool == "rocm-smi":
                 return gpus.GpuReading(parse_rocm_smi(done.text), tool, now)
-            listing = self._runner.run(ports.Call(AMD_SMI_LIST, deadline_s=deadline_s))
-            return gpus.GpuReading(parse_amd_smi(done.text, listing.text if listing.ok else "[]"), tool, now)
+            beside = [self._once(argv, deadline_s) for argv in (AMD_SMI_LIST, AMD_SMI_STATIC)]
+            return gpus.GpuReading(parse_amd_smi(done.text, *beside), tool, now)
         except ports.ContactLost as lost:
             return gpus.GpusUnseen(str(lost), now)
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             return gpus.GpusUnseen(f"{tool} gave no JSON that can be read: {error}", now)
+
+    def _once(self, argv: tuple[str, ...], deadline_s: float) -> str:
+        """What does not change is asked for once; a card without it is shown all the same."""
+        if argv not in self._known:
+            done = self._runner.run(ports.Call(argv, deadline_s=deadline_s))
+            if done.timed_out:
+                return "[]"
+            self._known[argv] = done.text if done.ok and _is_json(done.text) else "[]"
+        return self._known[argv]

@@ -1,5 +1,6 @@
 """GPU metrics from a DCGM exporter that already runs (Prometheus text)."""
 
+import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -46,10 +47,12 @@ def parse(text: str, at: float) -> gpus.GpuReading:
         found = dict(_LABEL.findall(match.group(2)))
         number = _number(match.group(3))
         uuid = found.get("UUID", "")
-        if not uuid or not found.get("gpu", "").isdecimal() or found.get("GPU_I_ID"):
+        if not uuid or not found.get("gpu", "").isdecimal():
             continue
-        labels.setdefault(uuid, found)
-        if number is not None:
+        part = bool(found.get("GPU_I_ID"))
+        if uuid not in labels or not part:
+            labels[uuid] = found
+        if number is not None and (not part or match.group(1) == XID):
             rows.setdefault(uuid, {})[match.group(1)] = number
     samples = tuple(_sample(uuid, found, rows.get(uuid, {})) for uuid, found in labels.items())
     xids = tuple(gpus.Xid(int(row[XID]), uuid, at) for uuid, row in rows.items() if row.get(XID))
@@ -62,14 +65,15 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     # DCGM's blank values are around 2**31 and 2**63: "not supported" in the shape of a number.
-    return None if number != number or number >= 2147483632 else number  # noqa: PLR0124 -- NaN
+    return number if math.isfinite(number) and number < 2147483632 else None
 
 
 def _sample(uuid: str, labels: Mapping[str, str], row: Mapping[str, float]) -> gpus.GpuSample:
     values = {ours: row[name] * factor for name, (ours, factor) in METRICS.items() if name in row}
     if "mem_used_mib" in values and FREE in row:
         values["mem_total_mib"] = values["mem_used_mib"] + row[FREE]
-    absent = {ours: "not exported" for ours, _ in METRICS.values() if ours not in values}
+    why = "MIG: only its instances are exported" if labels.get("GPU_I_ID") else "not exported"
+    absent = {ours: why for ours, _ in METRICS.values() if ours not in values}
     return gpus.GpuSample(
         index=int(labels["gpu"]),
         uuid=uuid,

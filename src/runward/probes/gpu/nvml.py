@@ -160,7 +160,8 @@ def _drop(child: subprocess.Popen[bytes]) -> None:
 
 
 def _reading(answer: dict[str, Any], at: float) -> gpus.GpuReading:
-    notes = [f"GPU {index} does not answer: {why}" for index, why in answer.get("lost", {}).items()]
+    mute = tuple(f"GPU {index} does not answer: {why}" for index, why in answer.get("lost", {}).items())
+    notes = list(mute)
     if answer.get("events_unseen"):
         notes.append(f"error events (Xid) are not observable through NVML: {answer['events_unseen']}")
     return gpus.GpuReading(
@@ -169,6 +170,7 @@ def _reading(answer: dict[str, Any], at: float) -> gpus.GpuReading:
         at=at,
         xids=tuple(gpus.Xid(code, uuid, at) for code, uuid in answer.get("xids", [])),
         notes=tuple(notes),
+        mute=mute,
         driver=answer.get("driver", ""),
     )
 

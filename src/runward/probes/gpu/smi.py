@@ -57,7 +57,9 @@ APPS = (
 _BAD_FIELD = re.compile(r'Field "([\w.]{1,80})" is not a valid field to query')
 _ABSENT = re.compile(r"\[.*\]|N/A|ERR!|Unknown Error|", re.IGNORECASE)
 _WORDS = {"yes": 1.0, "no": 0.0, "enabled": 1.0, "disabled": 0.0, "active": 1.0, "not active": 0.0}
+_MUTE = re.compile(r"device handle for gpu|gpu is lost", re.IGNORECASE)
 _MAX_GPUS = 256
+_NOT_FOUND = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def parse(table: Table, names: Mapping[str, str]) -> tuple[gpus.GpuSample, ...]:
         if len(row) != len(table.fields) or len(samples) >= _MAX_GPUS:
             continue
         cells = {field: cell.strip() for field, cell in zip(table.fields, row, strict=True)}
-        if cells.get("uuid") and cells.get("index", "").isdecimal():
+        if cells.get("index", "").isdecimal():
             samples.append(_sample(cells, table, names))
     return tuple(samples)
 
@@ -95,13 +97,14 @@ def _sample(cells: Mapping[str, str], table: Table, names: Mapping[str, str]) ->
             absent[ours] = cells[word] or "empty"
         else:
             values[ours] = number
+    named = {word: cell for word, cell in cells.items() if not _ABSENT.fullmatch(cell)}
     return gpus.GpuSample(
         index=int(cells["index"]),
-        uuid=cells["uuid"],
-        name=cells.get("name", ""),
+        uuid=named.get("uuid") or named.get("pci.bus_id") or f"index {cells['index']}",
+        name=named.get("name", ""),
         values=values,
         absent=absent,
-        bus_id=cells.get("pci.bus_id", ""),
+        bus_id=named.get("pci.bus_id", ""),
     )
 
 
@@ -156,7 +159,7 @@ class NvidiaSmi:
         else:
             why = apps.why if isinstance(apps, gpus.GpusUnseen) else _said(apps)
             samples = tuple(_with_processes(s, None, why) for s in samples)
-        return gpus.GpuReading(samples, self.name, reading.at, notes=_NOTES)
+        return gpus.GpuReading(samples, self.name, reading.at, notes=reading.notes, mute=reading.mute)
 
     def _read(self, names: Mapping[str, str], deadline_s: float) -> gpus.GpuReading | gpus.GpusUnseen:
         """Ask; a field that the driver does not know is replaced or dropped, and asked for never again."""
@@ -171,12 +174,14 @@ class NvidiaSmi:
             if bad and bad.group(1) not in self._dropped:
                 self._dropped[bad.group(1)] = "this driver does not know the field"
                 continue
-            if not done.ok:
-                return gpus.GpusUnseen(_said(done), self._clock.wall())
             samples = parse(Table(done.text, fields, self._dropped), names)
+            if not done.ok and not samples:
+                return gpus.GpusUnseen(_said(done), self._clock.wall())
             if not samples and done.text.strip():
                 return gpus.GpusUnseen(f"nvidia-smi gave no table: {_line(done.text)}", self._clock.wall())
-            return gpus.GpuReading(samples, self.name, self._clock.wall(), notes=_NOTES)
+            said = _beside(done, len(fields)) + tuple(word for one in samples if (word := _lost(one)))
+            mute = tuple(line for line in said if _MUTE.search(line))
+            return gpus.GpuReading(samples, self.name, self._clock.wall(), notes=(*_NOTES, *said), mute=mute)
         return gpus.GpusUnseen("nvidia-smi knows none of the fields", self._clock.wall())
 
     def _word(self, word: str) -> str:
@@ -215,11 +220,29 @@ def _with_processes(
     )
 
 
+def _beside(done: ports.Completed, width: int) -> tuple[str, ...]:
+    """What it says beside its table, whatever its exit code: of a GPU that is lost, of a damaged infoROM."""
+    lines = (done.text + "\n" + done.stderr.decode("utf-8", "replace")).splitlines()
+    rows = csv.reader(lines, skipinitialspace=True)
+    said = [
+        line.strip()[:200]
+        for line, row in zip(lines, rows, strict=False)
+        if line.strip() and len(row) != width
+    ]
+    return tuple(f"nvidia-smi: {line}" for line in said[:4])
+
+
+def _lost(sample: gpus.GpuSample) -> str | None:
+    """A GPU that is listed and whose values are only the driver's word that it is lost."""
+    word = next((word for word in sample.absent.values() if _MUTE.search(word)), None)
+    return f"GPU {sample.index} does not answer: {word}" if word is not None and not sample.values else None
+
+
 def _said(done: ports.Completed) -> str:
-    text = done.text.strip() or done.stderr.decode("utf-8", "replace").strip()
-    return (
-        f"nvidia-smi exited with code {done.code}: {_line(text)}" if text else f"nvidia-smi: code {done.code}"
-    )
+    line = _line(done.text) or _line(done.stderr.decode("utf-8", "replace"))
+    if done.code == _NOT_FOUND and "not found" in line:
+        return "nvidia-smi: not found"
+    return f"nvidia-smi exited with code {done.code}: {line}" if line else f"nvidia-smi: code {done.code}"
 
 
 def _line(text: str) -> str:
