@@ -16,10 +16,10 @@ def folder(tmp_path_factory):
 def runward(folder):
     env = {**os.environ, "RUNWARD_STATE_DIR": str(folder / "state")}
 
-    def call(redirections, *argv):
+    def call(redirections, *argv, encoding="utf-8"):
         line = f'exec "$0" "$@" {redirections}'
         return subprocess.run(
-            ["sh", "-c", line, sys.executable, "-m", "runward", *argv], env=env, cwd=folder, capture_output=True,
+            ["sh", "-c", line, sys.executable, "-m", "runward", *argv], cwd=folder, capture_output=True, env={**env, "PYTHONIOENCODING": f"{encoding}:strict"},
             text=True, timeout=120, check=False,
         )  # fmt: skip
 
@@ -40,6 +40,15 @@ def test_a_full_disk_behind_stdout_is_said_in_words(runward, argv):
 def test_a_reader_that_leaves_early_ends_it_in_silence(runward, argv):
     done = runward("| true", *argv)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_a_name_that_the_terminal_cannot_show_is_spelled_out(runward, folder, encoding):
+    odd = folder / os.fsdecode(b"caf\xc3\xa9 \xff")
+    odd.mkdir(exist_ok=True)
+    done = runward("", "run", "--dry-run", "--cwd", str(odd), "--", "true", encoding=encoding)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "/caf" in done.stdout
 
 
 @pytest.mark.parametrize(("name", "closed"), [("out", ">&-"), ("all", "<&- >&- 2>&-")])

@@ -138,6 +138,7 @@ def test_the_users_limit_ends_in_whatever_phase(name):
     assert view.end
     assert view.state is stall.State.STALLED
     assert "--stall-after" in view.why
+    assert view.budget_s == 30.0, "not the budget that was not reached"
 
 
 def test_the_users_limit_is_not_held_off_by_phases_that_begin():

@@ -1,5 +1,7 @@
 """The page of a run and the lines of the foreground: what stands above is not said twice, and nothing is a key name."""
 
+import dataclasses
+
 import pytest
 
 from runward.core import events, run
@@ -58,6 +60,34 @@ def test_a_good_end_names_no_cause(cause, said):
 def test_who_stopped_a_run_stands_where_it_ended():
     asked = events.EndDecided(at=AT + 9, attempt=1, why="stop", by="SIGINT")
     assert "\n  ended by Runward: stopped by SIGINT" in page(asked, DIED)
+
+
+def test_an_attempt_that_runward_ended_shows_why_and_not_what_it_printed_while_it_went():
+    asked = events.EndDecided(
+        at=AT + 9, attempt=1, why="stall", detail="no progress for 12 s: over --stall-after 12 s"
+    )
+    verdict = {
+        "cause": "hang",
+        "certainty": "proven",
+        "summary": "Runward ended it: no progress",
+        "root": "keeper_hang",
+    }
+    printed = {
+        "source": "log",
+        "file": "/h/output.log",
+        "line": 9,
+        "rule": "last_words",
+        "text": "Extension modules: x",
+    }
+    died = dataclasses.replace(DIED, diagnosis={"verdict": verdict, "evidence": [printed]})
+    shown = page(asked, died, AGAIN)
+    assert (
+        "\n  ended by Runward: stall: no progress for 12 s: over --stall-after 12 s\n  decision: restart: "
+        in shown
+    )
+    assert "Extension modules" not in shown
+    told = view.status(_history(asked, died, AGAIN), view.Look(AT + 20, {}, None))["attempts"][0]
+    assert told["decision"]["ended_why"] == "stall: no progress for 12 s: over --stall-after 12 s"
 
 
 def test_lost_time_is_said_in_words():

@@ -4,6 +4,7 @@ A budget reached is an alert. An attempt is ended only by the user's own limit, 
 budget when a second witness, of another kind, sees no life. Times are monotonic seconds, arguments all.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -253,6 +254,7 @@ def tick(
     end, why = _end(watch, settings, now, life)
     if end:
         state = State.STALLED
+        seconds = min(seconds, _limit(watch, settings, now))
     view = StallView(state, watch.phase, silent, seconds, known, end, why, said, gap_s=gap)
     return _edges(watch, view, now)
 
@@ -312,6 +314,12 @@ def _state(watch: Watch, silent: float, seconds: float, settings: Settings) -> S
     seen = watch.seen.get(watch.phase, Seen())
     usual = seen.longest_s if seen.count >= settings.learn_steps else seconds / 2
     return State.QUIET if silent > max(usual, settings.tick_s * 10) else State.OK
+
+
+def _limit(watch: Watch, settings: Settings, now: float) -> float:
+    """The user's own limit where it is over: then it is what the silence is told against."""
+    user = settings.stall_after_s
+    return user if user is not None and now - watch.moved_at >= user else math.inf
 
 
 def _end(watch: Watch, settings: Settings, now: float, life: witnesses.Life | None) -> tuple[bool, str]:

@@ -127,7 +127,7 @@ def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
     verdict = a["verdict"]
     if verdict:
         lines.append(f"  {ui_lines.cause_of(verdict)}")
-        lines.extend(_evidence("  ", [e for e in a["evidence"] if e["text"] != verdict["summary"]][:3]))
+        lines.extend(_evidence("  ", _worth_showing(a)[:3]))
         lines.extend(_evidence("  against: ", a["counter_evidence"][:3]))
         if body["state"] in {"held", "failed"} and a is body["attempts"][-1]:
             lines.extend(
@@ -135,17 +135,28 @@ def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
                 for item in a["advice"][:3]
             )
     if a["decision"] and (a["decision"]["action"] != "none" or a["decision"]["ended"]):
-        lines.append(_decision(a["decision"]))
+        lines.extend(_decision(a["decision"]))
     lines.extend(f"  left: {text}" for text in a["left"])
     if a.get("box"):
         lines.append(f"  box {box(a['box'])}")
     return lines
 
 
-def _decision(decision: Mapping[str, Any]) -> str:
-    if decision["action"] == "none" and decision["ended"]:
-        return f"  ended by Runward: {decision['reason']}"
-    return f"  decision: {decision['action']}: {ui_lines.reason_of(decision['reason'])}"
+def _worth_showing(a: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Evidence that says more than the summary; where Runward's own hand is the root, the log says nothing of it."""
+    ours = str(a["verdict"].get("root")).startswith("keeper_")
+    return [
+        item
+        for item in a["evidence"]
+        if item["text"] != a["verdict"]["summary"] and not (ours and item.get("source") == "log")
+    ]
+
+
+def _decision(decision: Mapping[str, Any]) -> list[str]:
+    lines = [f"  ended by Runward: {decision['ended_why']}"] if decision["ended"] else []
+    if "rule" in decision:  # else the end was asked for, and nothing is left to decide
+        lines.append(f"  decision: {decision['action']}: {ui_lines.reason_of(decision['reason'])}")
+    return lines
 
 
 def _attempt_words(a: Mapping[str, Any]) -> str:
@@ -175,7 +186,8 @@ def _evidence(lead: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
     for item in items:
         place = item.get("source") or "log"
         if item.get("file"):
-            place = f"{str(item['file']).rsplit('/', 1)[-1]}:{item['line'] if item.get('line') is not None else '?'}"
+            place = str(item["file"]).rsplit("/", 1)[-1]
+            place += f":{item['line']}" if item.get("line") is not None else ""
         rank = f" rank {item['rank']}" if item.get("rank") is not None else ""
         lines.append(f"{lead}{place}{rank}: {item['text'][:200]}")
     return lines

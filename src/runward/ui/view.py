@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runward import ports
-from runward.core import durations, failures, recovery, run, scoring
+from runward.core import durations, events, failures, recovery, run, scoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +191,11 @@ def _decision(attempt: run.Attempt) -> dict[str, Any] | None:
             return None
         return {
             "action": "none",
-            "reason": ending.detail or (f"stopped by {ending.by}" if ending.why == "stop" else ending.why),
+            "reason": _ended_why(ending),
             "at": durations.iso(ending.at),
             "ended": True,
             "votes": list(ending.votes),
+            "ended_why": _ended_why(ending),
         }
     return {
         "action": decision.action,
@@ -205,7 +206,15 @@ def _decision(attempt: run.Attempt) -> dict[str, Any] | None:
         "delay_s": decision.delay_s,
         "counted": decision.counted,
         "votes": list(ending.votes) if ending is not None else [],
+        "ended_why": _ended_why(ending) if ending is not None else None,
     }
+
+
+def _ended_why(ending: events.EndDecided) -> str:
+    """Why Runward ended an attempt that lived."""
+    if ending.why == "stop":
+        return ending.detail or f"stopped by {ending.by}"
+    return f"{ending.why}: {ending.detail}" if ending.detail else ending.why
 
 
 def _checkpoints(state: run.RunState) -> dict[str, Any]:
