@@ -52,14 +52,33 @@ LOST = (
 )
 
 
+EXITED, KILLED = "srun: error: n1: task 0: Exited with exit code 1\n", "srun: error: n2: task 1: Killed\n"
+BAD_EXIT = "srun: launch/slurm: _step_signal: Terminating StepId=21.4\n"
+ABORTED = "srun: Job step aborted: Waiting up to 4 seconds for job step to finish.\n"
+CANCELLED = "slurmstepd-n1: error: *** STEP 21.5 ON n1 CANCELLED AT 2026-11-28T12:29:31 ***\n"
+FORCED = "srun: Force Terminated StepId=21.0\n"
+
+
 @pytest.mark.parametrize(
     ("ends", "cause", "rank"),
     [
-        ("srun: error: n2: task 1: Killed\nsrun: error: n1: task 0: Exited with exit code 1\n", "killed", 1),
-        ("srun: error: n1: task 0: Exited with exit code 1\nsrun: error: n2: task 1: Killed\n", "network", 0),
+        (KILLED + EXITED, "killed", 1),
+        (EXITED + KILLED + FORCED, "killed", 1),
+        (EXITED + BAD_EXIT + KILLED + FORCED, "network", 0),
+        (EXITED + BAD_EXIT + ABORTED + KILLED, "network", 0),
+        (ABORTED + CANCELLED + KILLED, "network", 0),
+        (CANCELLED + "step 9 loss 2.0\nstep 10 loss 2.0\n" + LOST + EXITED + KILLED, "killed", 1),
+    ],
+    ids=[
+        "first",
+        "after a peer",
+        "bad exit",
+        "waited for",
+        "step cancelled",
+        "an earlier step was cancelled",
     ],
 )
-def test_a_task_that_srun_names_as_killed_first_is_the_root_and_a_later_one_is_teardown(ends, cause, rank):
+def test_a_task_that_srun_names_as_killed_is_the_root_unless_srun_ended_the_step_before(ends, cause, rank):
     found = judged(STEPS + LOST + ends)
     assert (found.verdict.cause, found.verdict.rank) == (cause, rank)
 

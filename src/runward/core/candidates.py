@@ -96,18 +96,24 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
             )
         found.append(replace(candidate, traceback=traceback))
     found += _unknown_classes(book, by_place, found)
-    return _first_killed(sorted(_one_a_line(found), key=lambda candidate: candidate.order))
+    return _killed_task(sorted(_one_a_line(found), key=lambda candidate: candidate.order), book)
 
 
 TASK_KILLED = "slurm_task_killed"
 """The rule for a task that srun saw killed."""
-_TASK_ENDS = (TASK_KILLED, "slurm_task_exit", "slurm_task_aborted", "slurm_task_segfault", "slurm_cancelled")
+_TEARDOWN = ("slurm_teardown", "slurm_cancelled")
 
 
-def _first_killed(found: list[Candidate]) -> list[Candidate]:
-    """A task that srun names as killed before any other ended is no teardown: as a launcher's word of SIGKILL."""
-    first = next((one for one in found if one.rule in _TASK_ENDS), None)
-    if first is None or first.rule != TASK_KILLED or first.rank is None:
+def _killed_task(found: list[Candidate], book: casebook.Casebook) -> list[Candidate]:
+    """A task that srun names as killed before it ends any itself is no teardown: as a launcher's word of SIGKILL."""
+    first = next((one for one in found if one.rule == TASK_KILLED), None)
+    if first is None or first.rank is None:
+        return found
+    torn = max(
+        (one.order for one in found if one.rule in _TEARDOWN and one.order < first.order), default=None
+    )
+    gone_on = torn is not None and any(torn < one.order < first.order for one in book.advances)
+    if torn is not None and not gone_on:
         return found
     return [replace(one, weight=_STATUS_WEIGHT[9]) if one is first else one for one in found]
 
