@@ -98,6 +98,15 @@ def test_the_classic_sections_come_in_their_order() -> None:
     assert "not observable: daemon log: no right" in blind
 
 
+def test_the_classic_record_begins_with_what_it_watches(tmp_path) -> None:
+    argv = ["--format", "classic", "--count", "1", "--quiet", "--no-gpus", "--dir", str(tmp_path)]
+    lines = CliRunner().invoke(record, argv, catch_exceptions=False).stderr.splitlines()
+    assert lines[0] == "GPU Runner Real-Time Monitoring"
+    assert [line.split(":")[0] for line in lines[1:5]] == ["Host", "Started", "Log file", "Monitoring"]
+    assert [line[:4] for line in lines[5:10]] == ["  - "] * 5
+    assert lines[10] == "Press Ctrl+C to stop monitoring"
+
+
 def test_what_is_not_known_is_not_shown_as_zero() -> None:
     assert "gpu      1 H100: N/A %, memory N/A of N/A MiB" in text_box.plain(snapshot())
 

@@ -39,6 +39,12 @@ def said(cause: str, certainty: str = "likely", summary: str = "x") -> failures.
     return failures.Diagnosis(verdict, evidence=(failures.Evidence("the line"),))
 
 
+def test_a_kill_whose_events_are_forgotten_may_have_been_asked_for() -> None:
+    for blind, named in (((), False), (("Docker events: none of its end",), True)):
+        told = judge({"exit_code": 137}, blind=blind).verdict.summary
+        assert ("docker kill or docker stop" in told) is named
+
+
 KILL9 = event("kill", signal="9")
 TABLE = [
     ("oom event", {"exit_code": 137}, {"events": [event("oom")]}, "host_oom", "proven"),

@@ -62,3 +62,18 @@ def test_what_cannot_be_seen_is_said_in_its_place() -> None:
     assert text.count("nvidia-smi is not installed") == 1
     assert "containers: no engine" in text
     assert "not observable: disk /x: gone" in text
+
+
+def test_the_classic_page_has_the_columns_of_the_shell_dashboard() -> None:
+    uses = (box.ContainerUse("a" * 64, "name-of-it", "img", "Up 2 minutes (Paused)", 1.0, G, 2 * G),)
+    gpus = tuple(box.Gpu(n, f"H100-{n}", util) for n, util in enumerate((81.0, 51.0, 50.0, None)))
+    page = view_box.page(snapshot(containers=uses, gpus=gpus), classic=True)
+    lines = draw_box.draw(page, draw_box.Style(colour=False, classic=True), 5).splitlines()
+    assert lines[0].startswith("── GPU RUNNER DASHBOARD - runner")
+    assert next(line for line in lines if "available" in line and "total" in line).split() == [
+        "total", "used", "free", "available",
+    ]  # fmt: skip
+    at = lines.index("Active containers: 1")
+    assert lines[at + 1].split() == ["ID", "Image", "Status", "CPU%", "Memory"]
+    assert "name-of-it" not in lines[at + 2]
+    assert [line.split()[-1] for line in lines if "H100" in line] == ["🔥", "⚙️", "💤", "💤"]

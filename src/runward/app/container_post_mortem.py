@@ -21,6 +21,8 @@ from runward.core import (
 WINDOW_BEFORE_S, WINDOW_AFTER_S = 60.0, 30.0
 """The kernel's and the daemon's lines are shown from so long before an end until so long after it."""
 
+_MOMENT_S = 5.0
+_FORGOTTEN = "none of its end: the engine keeps its last 256, and none from before it was started"
 
 _T = TypeVar("_T")
 
@@ -97,6 +99,16 @@ class _Asking:
             self.blind.append(f"{what}: {why}")
             return otherwise
 
+    def events(self, seen: containers.Container, sources: Sources) -> Sequence[containers.ContainerEvent]:
+        """What the engine remembers; that it has forgotten the end itself is said too."""
+        known = len(self.blind)
+        found: Sequence[containers.ContainerEvent] = self.ask(
+            "Docker events", lambda: sources.events(seen), ()
+        )
+        if _forgotten(seen, found) and len(self.blind) == known:
+            self.blind.append(f"Docker events: {_FORGOTTEN}")
+        return found
+
 
 def examine(seen: containers.Container, sources: Sources) -> PostMortem:
     """The post-mortem of one container. Never raises for what cannot be seen."""
@@ -107,9 +119,7 @@ def examine(seen: containers.Container, sources: Sources) -> PostMortem:
     with futures.ThreadPoolExecutor(max_workers=3) as pool:
         kernel_asked, resources_asked = pool.submit(sources.kernel, *window), pool.submit(sources.resources)
         daemon_asked = pool.submit(sources.daemon, *window)
-        events: Sequence[containers.ContainerEvent] = asking.ask(
-            "Docker events", lambda: sources.events(seen), ()
-        )
+        events = asking.events(seen, sources)
         log = asking.ask("container log", lambda: sources.log(seen), LogView())
         counter = asking.ask("cgroup counter", lambda: sources.oom_counter(seen), None)
         started = asking.ask("engine start", sources.engine_start, None)
@@ -143,8 +153,19 @@ def examine(seen: containers.Container, sources: Sources) -> PostMortem:
     )
 
 
+def _forgotten(seen: containers.Container, events: Sequence[containers.ContainerEvent]) -> bool:
+    """Whether it ended, and the engine no longer has the event of that."""
+    begin = (seen.started_at or 0.0) - 1.0
+    ended = not seen.alive and seen.started_at is not None
+    return ended and not any(event.action == "die" and event.at >= begin for event in events)
+
+
 def _segfaults(seen: containers.Container, kernel: KernelView) -> Sequence[str]:
-    return [text for _, text in kernel.around if "segfault" in text] if seen.exit_code == 139 else ()
+    died = seen.finished_at
+    if seen.exit_code != 139 or died is None:
+        return ()
+    # The line names no container: only one of the very moment can be this one's.
+    return [text for at, text in kernel.around if "segfault" in text and at and abs(at - died) <= _MOMENT_S]
 
 
 def dead_since(seen: Iterable[containers.Container], since: float) -> list[containers.Container]:

@@ -45,7 +45,13 @@ def answer(targets: tuple[str, ...], options: Mapping[str, object]) -> int:
     name = _name(targets, options)
     form = "json" if options["as_json"] else str(options["form"])
     asked = container_reports.Asked(name, bool(options["all_dead"]), _since(options["since"]), form)
-    found = container_reports.answer(asked)
+    try:
+        found = container_reports.answer(asked)
+    except errors.NotFound:
+        if form != "classic" or name != "latest":
+            raise
+        click.echo(container_reports.NONE_CLASSIC)
+        return 1
     for text in found.said:
         printing.said(text)
     click.echo(found.out, nl=False)

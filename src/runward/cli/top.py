@@ -32,7 +32,7 @@ def top(
         raise errors.UsageError(errors.Problem(str(error), where="--every")) from None
     from runward.wiring import box_page
 
-    pages = box_page.Pages(max(0.2, seconds), tuple(disks))
+    pages = box_page.Pages(max(0.2, seconds), tuple(disks), form == "classic")
     try:
         _redraw(pages, once=once, classic=form == "classic", only_ascii=only_ascii, as_json=as_json)
     except KeyboardInterrupt:

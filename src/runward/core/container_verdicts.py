@@ -88,11 +88,14 @@ def _loop(facts: container_facts.Facts) -> failures.Diagnosis:
 _START_ERRORS: Sequence[tuple[tuple[str, ...], failures.Cause, failures.Scope, str]] = (
     (("could not select device driver", "nvidia-container", "libnvidia"), _C.DRIVER, _S.PLATFORM,
      "Install the NVIDIA container toolkit, then: nvidia-ctk runtime configure --runtime=docker"),
-    (("no space left on device",), _C.DISK_FULL, _S.PLATFORM, "Free space where the engine keeps its data."),
+    (("no space left on device",), _C.DISK_FULL, _S.PLATFORM,
+     "Free space where the engine keeps its data: docker system df."),
     (("permission denied", "operation not permitted"), _C.PERMISSION, _S.USER,
      "Make the command executable in the image (chmod +x), or look at the mount's options."),
     (("executable file not found", "no such file or directory", "exec format error"), _C.CONFIG_ERROR, _S.USER,
      "Correct the command or the entrypoint: docker run --rm -it --entrypoint sh IMAGE shows what is there."),
+    (("initialize logging driver",), _C.CONTAINER_ERROR, _S.PLATFORM,
+     "Give it a log driver that works here: --log-driver json-file, or for all: runward setup docker-logging"),
     (("port is already allocated", "address already in use"), _C.CONFIG_ERROR, _S.USER, "Choose another port."),
 )  # fmt: skip
 
@@ -227,6 +230,8 @@ def _killed(facts: container_facts.Facts) -> failures.Diagnosis:
         may.append("a kill for memory that left no trace where we could look")
     if not facts.tells_requests:
         may.append("podman stop or podman kill, of which Podman keeps no record")
+    if any(word.startswith("Docker events") for word in facts.blind):
+        may.append("docker kill or docker stop, whose events cannot be seen")
     may.append("the program itself: a child of it was killed and its code passed on")
     text = f"{seen.name} was killed (SIGKILL), cause not proven: maybe {'; '.join(may)}"
     verdict = _verdict(_C.KILLED, _A.RESTART, _Y.POSSIBLE, text)
@@ -276,8 +281,9 @@ def _by_log_or_code(facts: container_facts.Facts) -> failures.Diagnosis:
             log.verdict.rank, log.verdict.node, log.verdict.root,
         )  # fmt: skip
         evidence = (*log.evidence, container_facts.code_evidence(facts))
+        advice = (*_shm(facts, verdict.cause), *log.advice, *_engines_disk(log))
         return failures.Diagnosis(
-            verdict, evidence, log.counter_evidence, log.echoes, (*_shm(facts, verdict.cause), *log.advice),
+            verdict, evidence, log.counter_evidence, log.echoes, advice,
             log.progress, (*log.notes, *facts.blind),
         )  # fmt: skip
     said = container_exits.meaning(code if code is not None else 255)
@@ -304,6 +310,13 @@ def _shm(facts: container_facts.Facts, cause: failures.Cause) -> tuple[failures.
         return ()
     why = f"/dev/shm of this container is {durations.format_size(limits.shm)}"  # noqa: S108 -- said, not used
     return (failures.Advice("docker run --shm-size=16g, or --ipc=host", why),)
+
+
+def _engines_disk(log: failures.Diagnosis) -> tuple[failures.Advice, ...]:
+    if log.verdict.cause is not _C.DISK_FULL:
+        return ()
+    why = "where the engine's own data fill the disk; a prune removes ended containers and their logs"
+    return (failures.Advice("docker system df, then docker image prune or docker container prune", why),)
 
 
 def _second_finding(

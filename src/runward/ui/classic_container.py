@@ -20,6 +20,10 @@ _HEADLINES = {
 }
 
 
+NONE = "❌ No containers found"
+"""What is said in place of a report."""
+
+
 def render(report: Mapping[str, Any]) -> str:
     """Text of the JSON answer of one container."""
     return "\n".join(_lines(report)) + "\n"
@@ -88,6 +92,8 @@ def _summary(report: Mapping[str, Any]) -> Iterator[str]:
         yield "Solutions:"
         yield from (f"  {n}. {item['do']}" for n, item in enumerate(report["advice"], 1))
     yield from (f"not observable: {why}" for why in report["not_observable"])
+    yield ""
+    yield "For a record of the next one: runward record"
 
 
 def _seen(report: Mapping[str, Any], what: str, lines: Sequence[str]) -> Sequence[str]:

@@ -49,7 +49,8 @@ def _lines(page: view_box.Page, style: Style, every_s: float) -> Iterator[str]:
         yield page.memory.text
     yield page.machine
     for table in page.tables:
-        yield from _frame(table.title, style)
+        yield from _frame(table.title, style) if table.title else ()
+        yield from table.above
         yield from _table(table)
     if page.oom:
         yield from _frame(f"{'OOM' if style.ascii else '⚠️  OOM'} KILLER EVENTS: {page.oom[0]}", style)

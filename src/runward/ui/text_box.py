@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from runward.core import box, durations
+from runward.ui import view_box
 
 _size = durations.format_size
 
@@ -90,6 +91,22 @@ def classic(one: box.Snapshot) -> str:
     return "".join(f"{stamp} {line}".rstrip() + "\n" for line in _classic_lines(one)) + "\n"
 
 
+def classic_banner(host: str, at: float, path: str) -> str:
+    """What stands before the first snapshot in the classic form."""
+    watched = ("System memory", "CPU and top processes", "GPUs", "Docker containers", "Disks and OOM kills")
+    return "\n".join(
+        (
+            "GPU Runner Real-Time Monitoring",
+            f"Host: {host}",
+            f"Started: {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}",
+            f"Log file: {path}",
+            "Monitoring:",
+            *(f"  - {what}" for what in watched),
+            "Press Ctrl+C to stop monitoring",
+        )
+    )
+
+
 def _classic_lines(one: box.Snapshot) -> Iterator[str]:
     yield "===== Monitoring Snapshot ====="
     yield "--- System Memory ---"
@@ -146,25 +163,7 @@ def memory_table(one: box.Snapshot) -> Sequence[str]:
     """Total, used, free and available, each under its own heading."""
     if one.memory is None:
         return ("N/A",)
-    memory = one.memory
-    rows = [
-        ("", "total", "used", "free", "available"),
-        (
-            "Mem:",
-            _size(memory.total),
-            _size(memory.used),
-            _size(memory.total - memory.used),
-            _size(memory.available),
-        ),
-        (
-            "Swap:",
-            _size(memory.swap_total),
-            _size(memory.swap_used),
-            _size(memory.swap_total - memory.swap_used),
-            "",
-        ),
-    ]
-    return _table(rows)
+    return _table([view_box.FREE, *view_box.free(one.memory)])
 
 
 def disk_table(one: box.Snapshot) -> Sequence[str]:

@@ -1,11 +1,12 @@
 """What the page of a box shows: a pure value made of a snapshot, drawn by whatever screen there is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runward.core import box, durations
 
 _size = durations.format_size
+FREE = ("", "total", "used", "free", "available")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     empty: str = ""
+    above: tuple[str, ...] = ()
+    """Lines between the title and the heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,47 @@ class Page:
     blind: tuple[str, ...]
 
 
-def page(one: box.Snapshot, oom_lines: Sequence[str] = ()) -> Page:
-    """The page of a snapshot; `oom_lines`: the newest lines of the kernel about kills."""
+def page(one: box.Snapshot, oom_lines: Sequence[str] = (), *, classic: bool = False) -> Page:
+    """The page of a snapshot; `oom_lines`: the newest lines of the kernel about kills.
+
+    `classic`: the tables in the columns of the shell dashboard that many runners know.
+    """
+    found = (_gpus(one), _containers(one), _disks(one))
     return Page(
-        one.host, one.at, _memory(one), _machine(one), (_gpus(one), _containers(one), _disks(one)),
+        one.host, one.at, _memory(one), _machine(one), _classic(one, *found) if classic else found,
         _oom(one, oom_lines), one.blind,
     )  # fmt: skip
+
+
+def _classic(one: box.Snapshot, gpus: Table, containers: Table, disks: Table) -> tuple[Table, ...]:
+    memory = () if one.memory is None else free(one.memory)
+    icons = ("🔥" if (gpu.util or 0) > 80 else "⚙️" if (gpu.util or 0) > 50 else "💤" for gpu in one.gpus)
+    return (
+        Table("", FREE, memory, "N/A"),
+        replace(
+            gpus,
+            head=(*gpus.head, ""),
+            rows=tuple((*row, icon) for row, icon in zip(gpus.rows, icons, strict=True)),
+        ),
+        replace(
+            containers,
+            title="DOCKER CONTAINERS",
+            head=("ID", *containers.head[2:]),
+            rows=tuple((row[0], *row[2:]) for row in containers.rows),
+            above=(f"Active containers: {len(containers.rows)}",) if containers.rows else (),
+        ),
+        disks,
+    )
+
+
+def free(memory: box.Memory) -> tuple[tuple[str, ...], ...]:
+    """Two rows under `FREE`, as the command of that name has them."""
+    swap = memory.swap_total - memory.swap_used
+    used = (memory.total, memory.used, memory.total - memory.used, memory.available)
+    return (
+        ("Mem:", *(_size(part) for part in used)),
+        ("Swap:", *(_size(part) for part in (memory.swap_total, memory.swap_used, swap)), ""),
+    )
 
 
 def _memory(one: box.Snapshot) -> Bar | None:

@@ -18,6 +18,7 @@ class Pages:
 
     every_s: float = 5.0
     disks: tuple[str, ...] = ("/",)
+    classic: bool = False
 
     def __post_init__(self) -> None:
         self._looker = box.Looker(box.What(self.disks, processes=0, daemon_errors=False, often=True))
@@ -31,7 +32,7 @@ class Pages:
             self._asked = True
             log = kernel_log.read(local.Local())
             self._lines = tuple(line.text for line in log.lines if "killed process" in line.text.lower())
-        return view_box.page(snapshot, self._lines)
+        return view_box.page(snapshot, self._lines, classic=self.classic)
 
     def stream(self, over: threading.Event) -> Iterator[view_box.Page]:
         """Pages at the period until `over`; the first one knows shares of the CPU too."""

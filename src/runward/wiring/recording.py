@@ -53,6 +53,8 @@ def run(options: Options, said: Callable[[str], None]) -> int:
         text.write("\t".join(text_box.TSV_HEAD) + "\n")
     if options.form != "tsv":
         box_records.announce(stem + ".jsonl", options.what.run)
+    if options.form == "classic":
+        said(text_box.classic_banner(socket.gethostname(), time.time(), stem + ending))
     said(f"recording to {stem}{ending}" + ("" if options.form == "tsv" else " and .jsonl"))
     over = threading.Event()
     before = {

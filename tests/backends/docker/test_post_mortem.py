@@ -163,6 +163,15 @@ def test_all_that_died_are_in_one_answer(engine) -> None:
     assert diagnose("", all_dead=True, since_s=0.0)["containers"] == []
 
 
+def test_a_log_driver_that_does_not_work_here_is_named_with_another(engine) -> None:
+    container = engine.run(
+        "--log-driver", "gelf", "--log-opt", "gelf-address=udp://nonesuch.invalid:1", command=("true",)
+    )
+    found = diagnose(container)
+    assert found["verdict"]["cause"] == "container_error"
+    assert "docker-logging" in found["advice"][0]["do"]
+
+
 def test_saved_reports_and_the_summary_of_a_ci_job(engine, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     script = "echo '<script>alert(1)</script>'; printf '\\033[31mred\\n'; exit 1"
