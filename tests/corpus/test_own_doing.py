@@ -69,3 +69,25 @@ def test_torch_load_of_nothing_that_no_frame_names_is_a_checkpoints_fault() -> N
     item = '  File "corpus.py", line 3, in __getitem__\n'
     assert _judged(trace.format(load)) == ("checkpoint_corrupt", "resume_previous")
     assert _judged(trace.format(item + load))[0] == "data_error"
+
+
+_LOST = "ERROR - background save of step 50 failed: no route\n"
+_MORE = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(60, 110, 10))
+
+
+def test_a_live_run_whose_saves_fail_is_told_of_until_one_does_not() -> None:
+    assert _judged(_STEPS + _LOST + _MORE, process="running") == ("io_error", "hold")
+    saved = "Saving model checkpoint to /out/checkpoint-60\n"
+    assert _judged(_STEPS + _LOST + saved + _MORE, process="running") == ("none", "none")
+    assert _judged(_STEPS + _LOST + _MORE + "Training completed in 0:41:07\n", exit_code=0) == (
+        "none",
+        "none",
+    )
+
+
+def test_a_bus_error_in_a_mapped_file_is_no_lack_of_shared_memory() -> None:
+    dump = "Fatal Python error: Bus error\n\nCurrent thread 0x00007f2 (most recent call first):\n"
+    mapped = '  File "/w/corpus/memmap_shards.py", line 12 in __getitem__\n'
+    other = '  File "/w/corpus/queue.py", line 12 in put\n'
+    assert _judged(_STEPS + dump + mapped, exit_code=135) == ("data_error", "hold")
+    assert _judged(_STEPS + dump + other, exit_code=135) == ("shm", "change")

@@ -88,6 +88,8 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         if candidate.rule in _DAMAGED:
             reading = (traceback and traceback.reading) or _said_to_read(entry.signal.text)
             candidate = _by_reader(candidate, reading or _announced(book, entry))
+        if candidate.rule == "faulthandler_bus" and _in_mapped_file(book, entry):
+            candidate = replace(candidate, cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
         if traceback and traceback.quoted:
             candidate = replace(candidate, weight=min(candidate.weight, 28))
         if traceback and traceback.named:
@@ -156,6 +158,16 @@ _DAMAGED = ("data_words", "python_data", "python_pickle", "checkpoint_truncated"
 """Rules of files that end too early or do not decode: whether of data or a checkpoint, the frames tell."""
 
 
+_MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
+
+
+def _in_mapped_file(book: casebook.Casebook, entry: casebook.Entry) -> bool:
+    """Whether the innermost frames that a bus error prints read a mapped file: then it is no shared memory."""
+    frames = [one.order for one in book.of_rule("mapped_file_frame") if one.order > entry.order]
+    return bool(frames) and frames[0] - entry.order <= _NEXT
+
+
+_NEXT = 3
 _DONE = re.compile("loaded|restored|resumed|continuing", re.IGNORECASE)
 
 

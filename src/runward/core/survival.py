@@ -4,7 +4,7 @@ import bisect
 import math
 from collections.abc import Sequence
 
-from runward.core import candidates, casebook, context, failures
+from runward.core import candidates, casebook, context, failures, signals
 
 _C = failures.Cause
 _COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
@@ -20,16 +20,33 @@ def alive(
     if ctx.running is True and book.advances:
         found = [c for c in found if c.cause not in _OF_START and c.rule not in _OF_START_RULES]
     terminals = sorted(c.order for c in found if c.terminal)
-    return [c for c in found if not (_recovered(c, book) if c.live else survived(c, book, ctx, terminals))]
+    return [
+        c for c in found if not (_recovered(c, book, ctx) if c.live else survived(c, book, ctx, terminals))
+    ]
 
 
-def _recovered(candidate: candidates.Candidate, book: casebook.Casebook) -> bool:
-    """Whether the loss was finite in every later report: it was no more than one step, or a text."""
+def _recovered(candidate: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
+    """Whether the loss was finite in every later report, or a later save was begun that did not fail."""
+    if candidate.rule in _WHILE_IT_RUNS and ctx.running is not True:
+        return True
+    if candidate.rule == _SAVE_FAILED:
+        phases = [e for e in book.entries(signals.Role.PHASE) if e.order > candidate.order]
+        return any(_of_a_save(entry, book) for entry in phases)
     if candidate.cause is not _C.NUMERICAL_INSTABILITY:
         return False
     own = [s for s in book.samples if s.order > candidate.order and s.entry.signal.file == candidate.file]
     later = [s.loss for s in own if s.loss is not None]
     return len(later) >= _AGAIN and all(map(math.isfinite, later))
+
+
+_SAVE_FAILED = "save_failed_in_background"
+_WHILE_IT_RUNS = (_SAVE_FAILED, "pcie_downgraded")
+"""Of a run that is over they explain nothing."""
+
+
+def _of_a_save(entry: casebook.Entry, book: casebook.Casebook) -> bool:
+    rule = book.rules.get(entry.signal.rule)
+    return rule is not None and rule.phase == "checkpoint"
 
 
 def survived(
