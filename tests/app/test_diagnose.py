@@ -64,9 +64,9 @@ FORCED = "srun: Force Terminated StepId=21.0\n"
     [
         (KILLED + EXITED, "killed", 1),
         (EXITED + KILLED + FORCED, "killed", 1),
-        (EXITED + BAD_EXIT + KILLED + FORCED, "network", 0),
-        (EXITED + BAD_EXIT + ABORTED + KILLED, "network", 0),
-        (ABORTED + CANCELLED + KILLED, "network", 0),
+        (EXITED + BAD_EXIT + KILLED + FORCED, "network", 1),
+        (EXITED + BAD_EXIT + ABORTED + KILLED, "network", 1),
+        (ABORTED + CANCELLED + KILLED, "network", 1),
         (CANCELLED + "step 9 loss 2.0\nstep 10 loss 2.0\n" + LOST + EXITED + KILLED, "killed", 1),
     ],
     ids=[
@@ -261,7 +261,7 @@ def _long(tmp_path, middle=""):
     lines[30_000:30_000] = [middle] if middle else []
     (tmp_path / "long.log").write_text("".join(lines))
     assert (tmp_path / "long.log").stat().st_size > 5 << 20  # several pieces that say the same
-    return wired.open_log(str(tmp_path / "long.log"), [], several=False)
+    return wired.open_log(str(tmp_path / "long.log"), [])
 
 
 def test_of_a_long_healthy_log_the_first_and_the_last_step_are_known_and_little_is_judged(tmp_path):

@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from runward.core import casebook, context, diagnosis, failures, log_data, rules, signals, tracebacks
+from runward.core import (
+    casebook,
+    context,
+    diagnosis,
+    failures,
+    log_data,
+    log_names,
+    rules,
+    signals,
+    tracebacks,
+)
 
 if TYPE_CHECKING:
     from runward import ports
@@ -155,6 +165,7 @@ class Reader:
         if rule.name == IGNORED_RULE:
             self._grouper.ignore_next()
         if rule.name == rules.TRACEBACK:
+            self._grouper.introduce(_line_before(chunk.data, begin))
             self._show(hit.line, hit.line_offset)
             end = _LINE_END.search(chunk.data, begin)
             self._carry = b""
@@ -164,7 +175,9 @@ class Reader:
     def _signal(self, hit: log_data.Hit) -> None:
         rule = self._rules[hit.pattern]
         if rule.name == SECTION:
-            self._section(hit.groups.get("section", ""))
+            self._section(
+                next((hit.groups[name] for name in ("section", "part", "shown") if hit.groups.get(name)), "")
+            )
         text = hit.line.decode("utf-8", "replace")
         place = signals.Place(text, self._number(hit.line_offset), hit.line_offset)
         found = signals.extract(rule, place, hit.groups, self._source)
@@ -174,7 +187,7 @@ class Reader:
 
     def _section(self, name: str) -> None:
         """A part of the log is another file (as `tail` and `head` join them): its name tells the rank."""
-        rank = rank_of(name, several=True)
+        rank = log_names.rank_of(name)
         self._leads = self._leads or "master" in name.lower()
         if rank is not None and self._leads and "worker" in name.lower():
             rank += 1
@@ -217,6 +230,13 @@ class Reader:
         found = self._grouper.feed(signals.Place(text, self._number(offset), offset))
         if found is not None and self._window.holds(found.at):
             self._book.add_traceback(found)
+
+
+def _line_before(data: bytes, begin: int) -> str:
+    """The line before the one that begins at `begin`, as far as this piece holds it."""
+    end = data.rfind(b"\n", 0, begin)
+    start = data.rfind(b"\n", max(0, end - _LONGEST), max(0, end)) + 1
+    return _ANSI.sub(b"", data[start:end]).decode("utf-8", "replace").rstrip("\r") if end > 0 else ""
 
 
 class Window:
@@ -346,29 +366,3 @@ def concluded(
         return found, ctx
     ctx = replace(ctx, flight=said)
     return diagnosis.diagnose(book, ctx, attempt), ctx
-
-
-_RANKED = (
-    r"(?i)(?:^|[^a-z])(?:rank|worker|proc|task|trainer|gpu|master|stderr|stdout)[-_ .]?(?P<rank>\d{1,6})(?=\D|$)",
-    r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",
-    r"(?i)/(?P<rank>\d{1,5})/(?:std(?:out|err)|output)\.log$",
-    r"(?:^|/)(?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)$",
-    r"(?i)(?:^|/)[\w-]*?(?:rank|worker|task|trainer|master)[-_]?(?P<rank>\d{1,5})/[^/]{1,80}$",
-)
-_BY_FOLDER = 2
-"""From here on the patterns see the folders too."""
-
-
-def rank_of(path: str, *, several: bool) -> int | None:
-    """The rank whose log `path` is by its name, where several logs are read together.
-
-    >>> rank_of("logs/rank3.log", several=True), rank_of("slurm-4711.out", several=False)
-    (3, None)
-    """
-    if not several:
-        return None
-    for place, pattern in enumerate(_RANKED):
-        found = re.search(pattern, path if place >= _BY_FOLDER else path.rpartition("/")[2])
-        if found:
-            return int(found["rank"])
-    return None

@@ -161,7 +161,7 @@ class Casebook:
     def _keep(self, signal: signals.Signal) -> None:
         self.order += 1
         entry = Entry(self.order, signal)
-        if signal.voice.name or signal.voice.number is not None:
+        if signal.voice is not voices.NOBODY:
             self.voices.hear(signal.voice)
         if signal.rank is not None and not signal.voice.assumed and len(self._ranks) < 65536:
             self._ranks.add(signal.rank)

@@ -5,9 +5,10 @@ and completed, the rank that a barrier names, or the one that says nothing while
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
-from runward.core import candidates, casebook, context, failures
+from runward.core import candidates, casebook, context, failures, signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Suspects:
     entries: tuple[casebook.Entry, ...] = ()
     proof: tuple[failures.Evidence, ...] = ()
     """What does not stand in the log."""
+    program: bool = False
+    """Whether the program itself took another way there, as it would again."""
 
 
 _TEARDOWN = 8
@@ -36,11 +39,15 @@ def suspects(
     """The ranks that did not join the collective that the others waited in; None when nothing names one."""
     return (
         _recorded(ctx, behind=True)
-        or _named(book)
+        or named(book)
         or _counters(book)
         or _sequences(book)
+        or _other_call(book)
         or _recorded(ctx, behind=False)
+        or _stuck(book)
         or _silent(book, found, ctx)
+        or _straggler(book)
+        or _away(book, found)
     )
 
 
@@ -61,15 +68,19 @@ def _recorded(ctx: context.Context, *, behind: bool) -> Suspects | None:
     return Suspects(seen.silent, why, proven=False, proof=seen.evidence()) if few else None
 
 
-def _named(book: casebook.Casebook) -> Suspects | None:
+def named(book: casebook.Casebook) -> Suspects | None:
     """`Ranks 4, 5 failed to pass monitoredBarrier`, `missing ranks: [3]`, or a list of one a line."""
     listed: list[casebook.Entry] = []
-    for entry in reversed(book.with_field("missing")):
+    told = sorted(
+        [*book.with_field("missing"), *book.with_field("missing_one")], key=lambda entry: entry.order
+    )
+    for entry in reversed(told):
         last = listed[-1] if listed else entry
         if entry.signal.rule != last.signal.rule or last.order - entry.order > 1:
             break
         listed.append(entry)
-    texts = [text for entry in listed for text in _RANKS.findall(entry.signal.fields["missing"])]
+    said = (one.signal.fields.get("missing") or one.signal.fields.get("missing_one", "") for one in listed)
+    texts = [text for ranks in said for text in _RANKS.findall(ranks)]
     ranks = tuple(sorted({int(text) for text in texts[:1024]}))
     if not ranks:
         return None
@@ -114,6 +125,66 @@ def _sequences(book: casebook.Casebook) -> Suspects | None:
     return Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1],))
 
 
+def _other_call(book: casebook.Casebook) -> Suspects | None:
+    """The one rank that waits in another call than all others, at the same number."""
+    calls: dict[int, tuple[str, str, casebook.Entry]] = {}
+    for entry in book.with_field("op"):
+        fields, rank = entry.signal.fields, entry.signal.rank
+        if rank is not None:
+            what = f"{fields['op']} of {fields['numel']}" if "numel" in fields else fields["op"]
+            calls.setdefault(rank, (fields.get("seq", ""), what, entry))
+    kinds = Counter((seq, op) for seq, op, _ in calls.values())
+    odd = [rank for rank, (seq, op, _) in calls.items() if kinds[seq, op] == 1]
+    if len(calls) <= _ENOUGH or len(kinds) != 2 or len(odd) != 1:
+        return None
+    _, op, entry = calls[odd[0]]
+    return Suspects(
+        (odd[0],), f"it is in {op}, all others are not", proven=False, entries=(entry,), program=True
+    )
+
+
+def _stuck(book: casebook.Casebook) -> Suspects | None:
+    """The one rank whose own watchdog could not go on: it hangs below the collective."""
+    entries = book.of_rule(*_STUCK)
+    ranks = {entry.signal.rank for entry in entries}
+    (rank,) = ranks if len(ranks) == 1 else (None,)
+    if rank is None:
+        return None
+    return Suspects((rank,), "its own watchdog is stuck", proven=False, entries=tuple(entries[:1]))
+
+
+def _away(book: casebook.Casebook, found: list[candidates.Candidate]) -> Suspects | None:
+    """The rank that began a long work of its own as the last thing before, and does not complain."""
+    begun = [e for e in book.entries(signals.Role.PHASE) if _begins(e, book)]
+    steps = book.entries(signals.Role.PROGRESS)
+    if not begun or (steps and steps[-1].order > begun[-1].order):
+        return None
+    last = begun[-1]
+    rank = last.signal.rank if last.signal.rank is not None else 0  # what nobody signs is the first rank's
+    if any(c.rank == rank and c.weight > _TEARDOWN for c in found):
+        return None
+    why = "it began a long work of its own just before, and does not complain"
+    return Suspects((rank,), why, proven=False, entries=(last,))
+
+
+_STUCK = ("nccl_heartbeat_stuck",)
+_LONG = ("checkpoint", "evaluation", "compile", "download")
+
+
+def _begins(entry: casebook.Entry, book: casebook.Casebook) -> bool:
+    rule = book.rules.get(entry.signal.rule)
+    return rule is not None and rule.phase in _LONG and rule.edge != "end"
+
+
+def _straggler(book: casebook.Casebook) -> Suspects | None:
+    """The one rank that was said to be slower than the others before."""
+    entries = book.with_field("straggler")
+    ranks = {int(entry.signal.fields["straggler"]) for entry in entries}
+    if len(ranks) != 1:
+        return None
+    return Suspects(tuple(ranks), "it was the slowest before", proven=False, entries=tuple(entries[:1]))
+
+
 def _says_itself(candidate: candidates.Candidate) -> bool:
     """Whether the rank speaks, and not its launcher of it: that one had to kill it tells that it was stuck."""
     return candidate.rule != candidates.TASK_KILLED
@@ -129,6 +200,8 @@ def _silent(
         known |= set(range(ctx.world_size))
     if len(complaining) >= _ENOUGH:
         known |= set(range(min(complaining), max(complaining)))
+    if known and len(known) * 2 < max(known) + 1:
+        return None  # of most nothing was heard
     silent = sorted(known - complaining)
     if not complaining or not silent or len(silent) > max(1, len(known) // 4):
         return None

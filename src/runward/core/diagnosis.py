@@ -17,12 +17,14 @@ from runward.core import (
     guilty,
     numerics,
     redact,
+    roster,
     rules,
     signals,
     standing,
     survival,
     testimony,
     unusual,
+    whose,
 )
 from runward.core import evidence as evidences
 
@@ -46,6 +48,8 @@ class Finding(NamedTuple):
     suspects: "collectives.Suspects | None"
     dropped: list[candidates.Candidate]
     """What was survived or belongs to an older attempt."""
+    known: roster.Roster
+    """Who is who."""
 
 
 def diagnose(
@@ -86,7 +90,10 @@ def weighed(
 
 
 def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) -> Finding:
-    everything = candidates.gather(book)
+    known = roster.learn(book)
+    if ctx.world_size is None and known.world is not None:
+        ctx = replace(ctx, world_size=known.world)
+    everything = [whose.sure(candidate, book) for candidate in candidates.gather(book)]
     current = candidates.of_last_attempt(everything, book, attempt)
     found = survival.alive(current, book, ctx)
     kept = {id(c) for c in found}
@@ -102,11 +109,13 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
         chosen = (before[-1] if before and not book.advances_after(before[-1].order) else None) or chosen
     if chosen is None or chosen.weight < _floor(ctx):
         chosen = standing.judge(book, ctx)
-        return Finding(chosen, found, None, dropped)
+        return Finding(chosen, found, None, dropped, known)
     suspects = _suspects(chosen, found, book, ctx)
     if suspects and suspects.proven and chosen.cause in TIMEOUTS and suspects.ranks:
         chosen = replace(chosen, cause=_C.HANG)
-    return Finding(chosen, found, suspects, dropped)
+    if suspects and suspects.program:
+        chosen = replace(chosen, action=_A.HOLD)
+    return Finding(chosen, found, suspects, dropped, known)
 
 
 def _suspects(
@@ -223,7 +232,7 @@ def _verdict(
 def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
     if finding.suspects is not None:
         return finding.suspects.ranks[0] if len(finding.suspects.ranks) == 1 else None
-    return guilty.rank(finding.chosen, finding.found, book)
+    return guilty.rank(finding.chosen, finding.found, book, finding.known)
 
 
 def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:

@@ -118,8 +118,10 @@ def echoes(chosen: candidates.Candidate, found: list[candidates.Candidate]) -> l
     return once(of_candidate(c) for c in others[:5])
 
 
-def launcher_rank(found: list[candidates.Candidate], cause: failures.Cause = _C.UNKNOWN) -> int | None:
-    """The rank that a launcher saw fail first: a witness, used where the fault's own line names none.
+def launcher_end(
+    found: list[candidates.Candidate], cause: failures.Cause = _C.UNKNOWN
+) -> candidates.Candidate | None:
+    """The end that a launcher saw first: a witness, used where the fault's own line names no rank.
 
     Who was killed did not abort: that is a rank that waited for it.
     """
@@ -129,7 +131,7 @@ def launcher_rank(found: list[candidates.Candidate], cause: failures.Cause = _C.
         named = [c for c in named if c.cause is not _C.ABORT]
     roots = [c for c in named if c.rule == "elastic_root_rank"]
     pick = roots or named
-    return pick[0].rank if pick else None
+    return pick[0] if pick else None
 
 
 def once(lines: Iterable[failures.Evidence]) -> list[failures.Evidence]:

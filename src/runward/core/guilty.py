@@ -1,109 +1,124 @@
 """Which rank a verdict names: the one that speaks, the one in torchrun's table, or the one that the others miss."""
 
-import itertools
 import re
-from collections.abc import Iterator, Mapping
 
-from runward.core import candidates, casebook, context, evidence, exits, failures, prefixes, voices
+from runward.core import candidates, casebook, context, evidence, failures, prefixes, roster, voices, whose
 
 _C = failures.Cause
 TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
 """Causes that are symptoms: somebody did not come."""
-_SILENT_ENDS = (_C.HOST_OOM, _C.KILLED, _C.GPU_HARDWARE, _C.NODE_FAILURE)
+_SILENT_ENDS = (_C.HOST_OOM, _C.KILLED, _C.GPU_HARDWARE)
 """Ends of a rank that says nothing itself: the others wait for it."""
 _LOCAL = ("elastic_failed",)
 """Lines that say a local rank, where a table behind them may know the global one."""
-_EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
-    _C.SEGFAULT: (11,),
-    _C.ABORT: (6, 4, 5, 8),
-    _C.KILLED: (9,),
-    _C.HOST_OOM: (9,),
-    _C.SHM: (7,),
-}
-"""Signals by which a rank ends of these causes."""
-_INTEGER = re.compile(r"-?\d{1,6}")
-_FRONT = 160
-"""Bytes of a line in which its speaker stands."""
-_MOST_LINES = 200
-"""Lines of a speaker that are asked for its rank."""
-_HEADS = ("elastic_table_rank", "ray_error_snippet")
-"""Lines over what a launcher tells of one rank."""
+_LOST = (_C.NCCL_ERROR, _C.NETWORK, _C.RENDEZVOUS)
+_LOST_PEER = re.compile(
+    r"(?i)remote process exit|ncclRemoteError|by (?:remote )?peer|got 0 bytes|broken pipe|communicator was aborted"
+    r"|connection (?:was )?(?:closed|reset|refused)|status=12\b|keep-?alive|wait timeout|timed out|rendezvous\w*error"
+)
+"""Words of a rank that only tells that another one went away or did not come."""
+_SURROUNDINGS = (
+    _C.CONFIG_ERROR,
+    _C.IMPORT_ERROR,
+    _C.DATA_ERROR,
+    _C.PERMISSION,
+    _C.IO_ERROR,
+    _C.CHECKPOINT_CORRUPT,
+    _C.CHECKPOINT_MISMATCH,
+    _C.AUTH,
+    _C.HUB_NETWORK,
+    _C.DRIVER,
+)
+_SEVERAL = 3
+"""Ranks that fail in the same words for what lies around them."""
+_DIGITS = re.compile(r"\d+")
+_ANY_RANK = re.compile(r"(?<![\w-])[Rr]anks?[ =:#]{0,2}(\d{1,6})\b")
+_FAILED = re.compile(
+    r"\b(?:on|from|in|by|for|of|at) (?:global )?[Rr]ank[ =:#]{0,2}(\d{1,6})\b"
+    r"|^(?:[\w.]{1,120}: )?\(?\[?[Rr]ank[ =:#]{0,2}(\d{1,6})[)\]:]{0,2} (?!timed|waits?|waiting|successfully)"
+)
+_BODY = 600
 _SAVED = (_C.DISK_FULL, _C.IO_ERROR, _C.CHECKPOINT_CORRUPT)
-_ROWS, _TABLE = 6, 4096
-"""Signals and bytes between the rank of an entry of the table and its traceback."""
+_ENDED_FIRST = ("spawn_exception", "launcher_bad_rank", "mpi_first_to_end", "mpi_abort")
+"""Lines of launchers that name the rank that ended first and say no more."""
+_SIGTERM = "-15"
 
 
 def rank(
-    chosen: candidates.Candidate, found: list[candidates.Candidate], book: casebook.Casebook
+    chosen: candidates.Candidate,
+    found: list[candidates.Candidate],
+    book: casebook.Casebook,
+    known: roster.Roster,
 ) -> int | None:
     """The rank of the chosen cause, or None where nothing tells one from the others."""
-    if chosen.cause is _C.NONE or chosen.cause in TIMEOUTS:
+    if chosen.cause in (_C.NONE, *TIMEOUTS):
+        return None
+    case = whose.Case(chosen, found, book, known)
+    if _lost_peer(chosen):
+        return _awaited(book) if chosen.cause is _C.RENDEZVOUS else _missed(case)
+    if _everyones(case):
         return None
     if chosen.rule in _LOCAL:
-        return _launchers(chosen, found, book)
-    if chosen.rank is not None:
-        return chosen.rank
-    own = _own(chosen, book)
-    if own is None:
-        own = _in_table(chosen, book)
-    if own is None:
-        own = _by_exit(chosen, book)
-    if own is not None:
-        return own
-    failed = (
-        {e.signal.rank for e in book.of_rule("checkpoint_exception")} if chosen.cause in _SAVED else set()
-    )
-    if len(failed) == 1 and None not in failed:
-        return failed.pop()
-    speaking = evidence.related(chosen.cause)
-    same = {c.rank for c in found if c.cause in speaking and c.rank is not None}
-    if len(same) == 1:
-        return same.pop()
-    missed = _missed(found, book) if chosen.cause in _SILENT_ENDS else None
-    return missed if missed is not None else _launchers(chosen, found, book)
+        return _launchers(case)
+    ranks = (ask(case) for ask in _ASKED)
+    return next((told for told in ranks if told is not None), None)
 
 
-def _own(chosen: candidates.Candidate, book: casebook.Casebook) -> int | None:
-    """The rank of a speaker that says it in lines that no rule knows, or a local one where there is one node."""
-    if chosen.entry is None:
-        return None
-    signal = chosen.entry.signal
-    said = {voice.rank for voice in _lines_of(signal.voice, book)} - {None}
-    if len(said) == 1:
-        return said.pop()
-    return signal.local_rank if signal.local_rank is not None and len(book.nodes) <= 1 and not said else None
+def _everyones(case: whose.Case) -> bool:
+    """Whether every rank that is known says the same, or several lack the same thing: the matter of no single one."""
+    chosen, ranks = case.chosen, case.book.ranks
+    if chosen.rank is None or len(ranks) <= 1:
+        return False
+    words = _words(chosen)
+    alike = {c.rank for c in case.found if c.rule == chosen.rule and _words(c) == words} - {None}
+    return alike >= ranks or (chosen.cause in _SURROUNDINGS and len(alike) >= _SEVERAL)
 
 
-def _lines_of(voice: voices.Voice, book: casebook.Casebook) -> Iterator[voices.Voice]:
-    """What the lines of this speaker say of it, of the kept ends of the logs."""
-    if not voice.name:
-        return
-    number = voice.name.rpartition(":")[2].encode()
-    lines = (
-        line
-        for edges in book.edges.values()
-        for text in (edges.head, edges.tail)
-        for line in (text.splitlines() if number in text else ())
-        if number in line[:_FRONT]
-    )
-    for line in itertools.islice(lines, _MOST_LINES):
-        found = prefixes.split(line[: _FRONT * 4].decode("utf-8", "replace")).voice
-        if found.name == voice.name:
-            yield found
+def _words(candidate: candidates.Candidate) -> str:
+    """What a line says but for its speaker and all numbers."""
+    return _DIGITS.sub("", prefixes.split(candidate.text).body)
 
 
-def _by_exit(chosen: candidates.Candidate, book: casebook.Casebook) -> int | None:
-    """The one rank of torchrun's failure table that ended by the signal that fits the cause."""
-    fitting = _EXITS.get(chosen.cause, ())
-    rows = book.of_rule("elastic_table_rank", "elastic_table_exit")
-    ranks = set()
-    for row, ended in itertools.pairwise(rows):
-        code = ended.signal.fields.get("exitcode", "")
-        if row.signal.rank is None or not _INTEGER.fullmatch(code) or row.signal.file != ended.signal.file:
-            continue
-        if exits.status(int(code)).signum in fitting and ended.order - row.order < _ROWS:
-            ranks.add(row.signal.rank)
+def _lost_peer(chosen: candidates.Candidate) -> bool:
+    """Whether the line only tells that somebody else is gone: who says so is not the one."""
+    return chosen.cause in _LOST and _LOST_PEER.search(chosen.text[:_BODY]) is not None
+
+
+def _awaited(book: casebook.Casebook) -> int | None:
+    """The rank for whose word the others waited at the start."""
+    ranks = {int(entry.signal.fields["awaited"]) for entry in book.with_field("awaited")}
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def _culprit(case: whose.Case) -> int | None:
+    """The one rank that the message names as the one that failed, whoever prints it."""
+    chosen = case.chosen
+    if chosen.entry is None or chosen.weight <= candidates.SYMPTOM or "rank" in (chosen.fields or {}):
+        return None
+    body = prefixes.split(chosen.text).body[:_BODY]
+    named = {number for found in _ANY_RANK.finditer(body) for number in found.groups()}
+    found = _FAILED.search(body)
+    return int(found[1] or found[2]) if found and len(named) == 1 else None
+
+
+def _saved(case: whose.Case) -> int | None:
+    """The one rank that a gathered report of a checkpoint names."""
+    if case.chosen.cause not in _SAVED:
+        return None
+    failed = {entry.signal.rank for entry in case.book.of_rule("checkpoint_exception")}
+    return failed.pop() if len(failed) == 1 else None
+
+
+def _same_cause(case: whose.Case) -> int | None:
+    """The one rank of all lines that speak for the cause."""
+    speaking = evidence.related(case.chosen.cause)
+    same = {c.rank for c in case.found if c.cause in speaking} - {None}
+    return same.pop() if len(same) == 1 else None
+
+
+def _silent(case: whose.Case) -> int | None:
+    """The one that others miss, where the cause is one of those that leave no words."""
+    return _missed(case) if case.chosen.cause in _SILENT_ENDS else None
 
 
 def words(chosen: candidates.Candidate, rank: int | None) -> str:
@@ -117,32 +132,44 @@ def words(chosen: candidates.Candidate, rank: int | None) -> str:
     return f"{kind} {signal.voice.number} on {signal.voice.node}"
 
 
-def _missed(found: list[candidates.Candidate], book: casebook.Casebook) -> int | None:
+def _missed(case: whose.Case) -> int | None:
     from runward.core import collectives  # noqa: PLC0415 -- a start without it is 2 ms shorter
 
-    missing = collectives.suspects(book, found, context.Context())
+    missing = collectives.suspects(case.book, case.found, context.Context())
     return missing.ranks[0] if missing is not None and len(missing.ranks) == 1 else None
 
 
-def _launchers(
-    chosen: candidates.Candidate, found: list[candidates.Candidate], book: casebook.Casebook
-) -> int | None:
-    seen = evidence.launcher_rank(found, chosen.cause)
-    if seen is None:
-        spawned = book.of_rule("spawn_exception", "launcher_bad_rank")
-        return spawned[0].signal.rank if spawned else None
-    rows = book.of_rule("elastic_table_rank")
-    as_global = {e.signal.rank for e in rows if e.signal.fields.get("local") == str(seen)}
-    return as_global.pop() if len(as_global) == 1 else seen
+def _named(book: casebook.Casebook) -> int | None:
+    from runward.core import collectives  # noqa: PLC0415 -- see `_missed`
+
+    missing = collectives.named(book)
+    return missing.ranks[0] if missing is not None and len(missing.ranks) == 1 else None
 
 
-def _in_table(chosen: candidates.Candidate, book: casebook.Casebook) -> int | None:
-    """The rank in whose entry of a launcher's report the line stands."""
-    if chosen.entry is None or chosen.rule.startswith("elastic"):
-        return None
-    at, signal = chosen.entry.order, chosen.entry.signal
-    rows = [e for e in book.of_rule(*_HEADS) if e.order < at and e.signal.file == signal.file]
-    if not rows or not (signal.text[:1].isspace() or rows[-1].signal.rule != _HEADS[0]):
-        return None
-    near = (signal.offset or 0) - (rows[-1].signal.offset or 0) < _TABLE
-    return rows[-1].signal.rank if near and at - rows[-1].order < _ROWS else None
+def _launchers(case: whose.Case) -> int | None:
+    """The rank that a launcher says ended first; of a node that is gone only one that is named."""
+    if case.chosen.cause is _C.NODE_FAILURE:
+        return _named(case.book)
+    ended = evidence.launcher_end(case.found, case.chosen.cause)
+    if ended is None or ended.rank is None or ended.entry is None:
+        roots = [row.rank for row in case.known.rows if row.root and row.code != _SIGTERM]
+        told = [entry.signal.rank for entry in case.book.of_rule(*_ENDED_FIRST)]
+        return roots[-1] if roots else next(iter(told), None)
+    return whose.of_local(ended.rank, ended.entry.signal, case) if ended.rule in _LOCAL else ended.rank
+
+
+_ASKED = (
+    _culprit,
+    whose.spoken,
+    whose.by_process,
+    whose.by_pod,
+    whose.by_bus,
+    whose.own,
+    whose.in_table,
+    whose.by_exit,
+    _saved,
+    _same_cause,
+    _silent,
+    _launchers,
+)
+"""Who is asked, the surest first."""

@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from runward.core import structured, voices
+from runward.core import speakers, structured, voices
 
 _LIMIT = 300
 _MONTHS = {
@@ -44,58 +44,12 @@ _ISO = r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK + r"(?P<z>Z|
 _DAYS = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _SYSLOG_HOST = r"(?: (?P<node>[\w.-]+) (?=[\w.-]+(?:\[\d+\])?:))?"
 _LEVELS = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|EXCEPTION)"
+_SMALL_LEVELS = r"(?:debug|info|notice|warn|warning|error|critical|fatal|exception)"
 _DIGIT, _WORD = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
-_NO_NODES = (
-    "step|epoch|iter|layer|loss|top|trial|block|stage|gpu|cuda|level|try|acc|eval|test|batch|phase|fold"
-)
-_AFTER_NODE = (
-    r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d"
-    r"|Traceback | {1,8}File |[\w.]{1,80}(?:Error|Exception)\b"
-)
-"""What follows a node in brackets: so that a bracketed word of a message is none."""
-_SPEAKERS = [
-    ("[", r"\[(?:rank|default|Rank|RANK)[ :=]*(?P<rank>\d{1,6})\]:?"),
-    ("[", r"\[(?:rank|Rank|RANK)[ :=]*(?P<rank>\d{1,6})(?:/\d+|[ ,|][^\]]{0,60})\]:?"),
-    ("rR", r"(?:rank|Rank|RANK)[ =:_]?(?P<rank>\d{1,6})(?: *[:|\]]| -(?= ))"),
-    ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
-    (_DIGIT, r"(?P<rank>\d{1,6}): (?!\d)"),
-    ("[", r"\[\d+,mpirank:(?P<rank>\d{1,6}),(?P<node>[\w.-]+)\](?:<std(?:err|out)>)?:"),
-    ("[", r"\[(?P<node>[A-Za-z][\w.-]{0,60})/(?P<local>\d{1,3})\](?= )"),
-    ("[", r"\[\d+,(?P<rank>\d{1,6})\](?:<std(?:err|out)>)?:"),
-    ("t", r"task(?P<rank>\d{1,6})(?:: | (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?)"),
-    (
-        "(",
-        r"\((?:[A-Za-z_][\w.:<>\[\]()=, -]{0,80}? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:-]+))?\)(?: \|)?",
-    ),
-    ("(", r"\((?:raylet|autoscaler[^)]*|gcs_server)(?:[^)]{0,60}ip=(?P<node>[\w.:-]+))?\)"),
-    ("[", r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\]"),
-    ("[", r"\[(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<number>\d{1,7})\]"),
-    (
-        _WORD,
-        r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<number>\d{1,7})\]:",
-    ),
-    (_WORD + _DIGIT, r"(?P<node>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):\d+ \[(?P<local>\d{1,3})\]"),
-    ("wtWp", r"(?:[Ww]orker|trainer|proc|process)[-_ ]?(?P<rank>\d{1,6})(?:: | +\| )"),
-    (
-        "[",
-        r"\[(?:[Ww]orker|GPU|gpu|[Pp]roc(?:ess)?|[wr](?=\d))[ :=#-]?(?P<rank>\d{1,5})(?:-[a-z]{1,12})?\]:?(?!\d)",
-    ),
-    ("[", r"\[(?P<rank>\d{1,5})\]: (?=\S)"),
-    ("[", r"\[[^\]]{1,80}?\b[Rr]ank[ =:]{0,2}(?P<rank>\d{1,6})\]:?"),
-    ("[", rf"\[(?!(?:{_NO_NODES})[-_]?\d)(?P<node>[A-Za-z][\w.-]{{0,60}}\d)\](?= (?:{_AFTER_NODE}))"),
-    ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5}): "),
-    (
-        "abcdefghijklmnopqrstuvwxyz",
-        (
-            rf"(?!slurm(?:step)?d-|(?:{_NO_NODES})[-_]?\d)"
-            r"(?P<node>[a-z][a-z0-9]{0,12}(?:-[a-z0-9]{1,16}){0,4}(?<=\d)): "
-        ),
-    ),
-]
 _TIMES = [
     ("[" + _DIGIT, rf"\[?{_ISO}\]?(?: UTC)?:?"),
     ("[", rf"\[(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{{4}}) {_CLOCK}(?: [\w.]+)?(?: (?P<lvl>{_LEVELS}))?\]:?"),
-    ("[", rf"\[(?P<mo>\d\d)/(?P<d>\d\d) {_CLOCK}[^\]]{{0,60}}\]:?"),
+    ("[", rf"\[(?P<mo>\d\d)/(?P<d>\d\d)(?:/(?P<y2>\d\d))? {_CLOCK}[^\]]{{0,60}}\]:?"),
     (
         "[MTWFS",
         rf"\[?{_DAYS}[a-z]* (?P<mon>[A-Z][a-z]{{2}}) +(?P<d>\d{{1,2}}) {_CLOCK} (?P<y>\d{{4}})\]?",
@@ -108,6 +62,7 @@ _TIMES = [
         "[IWEFCD",
         rf"\[?(?P<lv>[IWEFCD])(?P<md>\d{{3,4}}) {_CLOCK} +(?:\d+ +)?[\w./<>+-]+:\d+\](?: \[[\w/]+\])?",
     ),
+    (_DIGIT, rf"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{{4}}) {_CLOCK}"),
     (_DIGIT, rf"(?P<mo>\d\d)[-/](?P<d>\d\d) {_CLOCK}"),
     ("[" + _DIGIT, rf"\[?{_CLOCK}\]?(?= )"),
     ("[", r"\[ *(?:\+)?(?P<up>\d{1,9}\.\d{3,6})\]"),
@@ -116,28 +71,41 @@ _TIMES = [
 _NOISE = [
     (
         "-|:[TDINWECF",
-        rf"[-|:]? ?\[?(?P<lvl>{_LEVELS})\]?(?: +\[[\w./<>-]+:\d+(?::\w+)?\]| *[:|-](?= )|:(?=\S)| +(?=\S))",
+        rf"[-|:]? ?\[? *(?P<lvl>{_LEVELS})\]?(?: +\[[\w./<>-]+:\d+(?::\w+)?\]| *[:|-](?= )|:(?=\S)| +(?=\S))",
     ),
+    ("[", rf"\[(?P<low>{_SMALL_LEVELS}) *\](?= )"),
     ("[", r"\[(?P<lv>[EWIF]) (?:\S+ )?[\w./]+:\d+\]"),
+    ("[", rf"\[\w{{1,20}} (?P<lv>[EWIFCD]) {_ISO}(?: [^\]]{{1,60}})?\]"),
+    ("[", r"\[(?:\w{0,20}Process|\w{0,20}Thread)(?:-\d+)?\]:?"),
+    (_WORD, rf"[a-z_]\w{{0,40}} - (?=\[|[Rr]ank ?\d|{_LEVELS}\b)"),
     ("[", r"\[PG (?:ID )?[^\]]{0,80}? Rank (?P<rank>\d{1,6})\]"),
     ("[", r"\[[\w./-]+\.(?:py|cc|cpp|cu|h):\d+(?::\w+)?\]"),
     (_WORD + _DIGIT, r"[\w.]+:\w*:\d+ ?[-|\]](?= )"),
     ("-|", r"[-|](?= ) ?"),
-    (_WORD, r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)|\|)"),
+    (
+        _WORD,
+        r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|colossalai|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)|\|)",
+    ),
     ("k", r"kernel: ?"),
     ("s", r"slurmstepd: error: (?=\S*Error)"),
     ("s", r"std(?:err|out) [FP] "),
 ]
 _STAMP = re.compile(_ISO)
+_SHORT = 24
+"""A tag up to this long holds no stamp."""
+_BEHIND = re.compile(
+    r"(?:^|[ |{(])['\"]?(?:global_)?rank['\"]?[=:] ?(?P<rank>\d{1,6})"
+    r"(?:[,}) ]{1,3}['\"]?[\w.]{1,40}['\"]?[=:] ?(?:'[^'\n]{0,80}'|\"[^\"\n]{0,80}\"|[^\s=,:'\"]{1,80}))*[})]?\s*$"
+)
+"""Fields at the end of a record: `... rank=3 step=12`, `| {'rank': 3}`."""
 _SKIP = re.compile(r"[ \t]*")
-_PARTS = [*_SPEAKERS, *_TIMES, *_NOISE]
+_PARTS = [*_TIMES, *_NOISE]
 """First characters of each prefix, and its pattern; compiled when such a character first stands there."""
 _READY: dict[int, re.Pattern[str]] = {}
 _BY_CHAR: dict[str, list[int]] = {}
 for _index, (_firsts, _) in enumerate(_PARTS):
     for _char in _firsts:
         _BY_CHAR.setdefault(_char, []).append(_index)
-_SPEAKING = len(_SPEAKERS)
 _GLOG_LEVEL = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CRITICAL", "D": "DEBUG"}
 
 
@@ -160,6 +128,8 @@ def split(line: str, year: int | None = None) -> Prefix:
     record = structured.read(body)
     if record is not None:
         body = found.record(record)
+    elif found.level and found.rank is None and found.number is None:
+        found.behind(line[-_LIMIT:])
     voice = found.voice()
     rank = voice.number if voice.assumed else found.rank
     return Prefix(body, rank, found.node, found.at, found.local, found.level, speaker, indent, voice)
@@ -175,12 +145,17 @@ class _Found:
         self.local: int | None = None
         self.number: int | None = None
         self.process = ""
+        self.tag = ""
         self.at: float | None = None
         self.level = ""
         self.speaker: list[str] = []
 
     def take(self, head: str, at: int) -> int | None:
         """Where the prefix that begins at `at` ends, or None when there is none."""
+        tag = speakers.read(head, at)
+        if tag is not None:
+            self._keep(tag.groups, head[at : tag.end])
+            return tag.end
         for index in _BY_CHAR.get(head[at : at + 1], ()):
             pattern = _READY.get(index)
             if pattern is None:
@@ -188,7 +163,7 @@ class _Found:
             match = pattern.match(head, at)
             if match is None or match.end() == at:
                 continue
-            self._keep(match.groupdict(), match[0] if index < _SPEAKING else "")
+            self._keep(match.groupdict(), "")
             return match.end()
         return None
 
@@ -196,40 +171,63 @@ class _Found:
         """Take what a record of data says; gives its message."""
         self.rank = record.rank if self.rank is None else self.rank
         self.node = self.node or record.node
+        self.local = record.local if self.local is None else self.local
         self.level = record.level or self.level
         stamp = _STAMP.match(record.stamp) if self.at is None else None
         if stamp is not None:
             self.at = instant(stamp.groupdict(), self.year)
         return record.text
 
+    def behind(self, end: str) -> None:
+        """Take the rank that a logger prints behind its message."""
+        said = _BEHIND.search(end)
+        self.rank = int(said["rank"]) if said else None
+
     def voice(self) -> voices.Voice:
         """How the line names its process."""
         number = self.local if self.number is None else self.number
         if number is None and self.rank is None and not self.process:
-            return voices.NOBODY
+            pod = self.node if self.node and speakers.ordinal(self.node) else ""
+            return voices.Voice(node=pod) if pod else voices.NOBODY
         assumed = self.rank is None and self.number is not None
-        return voices.Voice(self.process, self.rank, number, self.node or "", assumed)
+        return voices.Voice(
+            self.process, self.rank, number, self.node or "", assumed, self.tag if assumed else ""
+        )
 
     def _keep(self, groups: dict[str, str | None], speaker: str) -> None:
         if speaker:
-            self.speaker.append(speaker)
-        if groups.get("rank") and self.rank is None:
-            self.rank = int(groups["rank"] or 0)
-        if groups.get("node") and self.node is None:
-            self.node = groups["node"]
-        if groups.get("local") and self.local is None:
-            self.local = int(groups["local"] or 0)
-        if groups.get("number") and self.number is None:
-            self.number = int(groups["number"] or 0)
+            self._speaks(groups, speaker)
+        self.node = self.node or groups.get("node")
+        self._time(groups)
+        level = groups.get("lvl") or _GLOG_LEVEL.get(groups.get("lv") or "", "") or groups.get("low") or ""
+        self.level = level.upper() or self.level
+
+    def _speaks(self, groups: dict[str, str | None], speaker: str) -> None:
+        """Take what a tag says; what an earlier one said stays."""
+        self.speaker.append(speaker)
+        self.rank = self.rank if self.rank is not None else _number(groups, "rank")
+        self.local = self.local if self.local is not None else _number(groups, "local")
+        if self.number is None and groups.get("number"):
+            self.number = _number(groups, "number")
+            self.tag = speaker.strip() if groups.get("bare") else ""
         process = groups.get("pid") or groups.get("number")
         if process and not self.process:
             self.process = f"{groups.get('node') or ''}:{process}"
-        if groups.get("lvl") or groups.get("lv"):
-            self.level = groups.get("lvl") or _GLOG_LEVEL.get(groups.get("lv") or "", "")
-        if self.at is None and groups.get("h"):
+        stamp = _STAMP.search(speaker) if self.at is None and len(speaker) > _SHORT else None
+        self.at = instant(stamp.groupdict(), self.year) if stamp else self.at
+
+    def _time(self, groups: dict[str, str | None]) -> None:
+        if self.at is not None:
+            return
+        if groups.get("h"):
             self.at = instant(groups, self.year)
-        if self.at is None and groups.get("up"):
+        elif groups.get("up"):
             self.at = float(groups["up"] or 0)
+
+
+def _number(groups: dict[str, str | None], name: str) -> int | None:
+    text = groups.get(name)
+    return int(text) if text else None
 
 
 def instant(groups: dict[str, str | None], year: int | None) -> float | None:
@@ -240,7 +238,8 @@ def instant(groups: dict[str, str | None], year: int | None) -> float | None:
     if groups.get("md"):
         digits = groups["md"] or ""
         month, day = digits[:-2], digits[-2:]
-    full = groups.get("y") or (str(year) if year else None)
+    short = groups.get("y2")
+    full = groups.get("y") or (f"20{short}" if short else str(year) if year else None)
     if not (full and month and day):
         return None
     fraction = float("0." + (groups.get("f") or "0"))

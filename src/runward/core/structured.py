@@ -8,11 +8,16 @@ import re
 from dataclasses import dataclass
 
 _LIMIT = 8000
-_LEVEL = re.compile(r'"(?:level|levelname|severity|lvl|log_?level)": ?"(?P<level>[A-Za-z]{1,12})"')
+_LEVEL = re.compile(
+    r'"(?:level|levelname|severity|lvl|log_?level)": ?(?:\{[^{}]{0,80}"name": ?)?"(?P<level>[A-Za-z]{1,12})"'
+)
 _MESSAGE = re.compile(
     r'"(?:msg|message|event|error|err|text|exc_text|exc_info|exception)": ?"(?P<text>(?:[^"\\]|\\.){1,4000})'
 )
-_RANK = re.compile(r'"(?:global_)?rank": ?"?(?P<rank>\d{1,6})\b')
+_RANK = re.compile(
+    r'"(?:(?:global_|world_)?rank|process_index|process_id|worker_rank)": ?"?(?P<rank>\d{1,6})\b'
+)
+_LOCAL = re.compile(r'"local_rank": ?"?(?P<local>\d{1,3})\b')
 _NODE = re.compile(r'"(?:node|host|hostname|node_name)": ?"(?P<node>[A-Za-z0-9][\w.-]{0,80})"')
 _STAMP = re.compile(
     r'"(?:ts|time|timestamp|asctime|@timestamp|datetime|date)": ?"(?P<at>[\dT:,.+Z -]{10,40})"'
@@ -23,8 +28,8 @@ _KEYS = re.compile(
     r'(?P<key>level|lvl|severity|rank|global_rank|node|host|hostname|ts|time)="?(?P<value>[^\s"]{1,80})'
 )
 _ERROR_FILE = re.compile(
-    r'\{"message": ?\{"message": ?"(?P<text>(?:[^"\\]|\\.){1,4000})", ?"extraInfo": ?\{'
-    r'.{0,8000}?"timestamp": ?"?(?P<at>\d{9,11})\b'
+    r'\{"message": ?\{"message": ?"(?P<text>(?:[^"\\]|\\.){1,4000})'
+    r'(?:", ?"extraInfo": ?\{.{0,8000}?"timestamp": ?"?(?P<at>\d{9,11})\b)?'
 )
 """The file that torch's launcher has each rank write of its exception."""
 _ESCAPES = {"n": " ", "t": " ", "r": " "}
@@ -40,6 +45,7 @@ class Record:
     rank: int | None = None
     node: str | None = None
     stamp: str = ""
+    local: int | None = None
 
 
 def read(line: str) -> Record | None:
@@ -53,17 +59,19 @@ def read(line: str) -> Record | None:
 def _object(head: str) -> Record | None:
     written = _ERROR_FILE.match(head)
     if written is not None:
-        return Record(_plain(written["text"]), "ERROR", stamp=written["at"])
+        return Record(_plain(written["text"]), "ERROR", stamp=written["at"] or "")
     level, message = _LEVEL.search(head), _MESSAGE.search(head)
     if level is None or message is None:
         return None
     rank, node, stamp = _RANK.search(head), _NODE.search(head), _STAMP.search(head)
+    local = _LOCAL.search(head)
     return Record(
         _plain(message["text"]),
         level["level"].upper(),
         int(rank["rank"]) if rank else None,
         node["node"] if node else None,
         stamp["at"] if stamp else "",
+        int(local["local"]) if local else None,
     )
 
 

@@ -86,6 +86,7 @@ class Grouper:
         self._source = source
         self._open: list[_Open] = []
         self._ignoring = False
+        self._lead = prefixes.Prefix("")
 
     @property
     def busy(self) -> bool:
@@ -95,6 +96,11 @@ class Grouper:
     def ignore_next(self) -> None:
         """The next traceback is clean-up noise (`Exception ignored in`)."""
         self._ignoring = True
+
+    def introduce(self, line: str) -> None:
+        """The line before a traceback: a record of an error that has it printed tells whose it is."""
+        front = prefixes.split(line, self._source.year)
+        self._lead = front if front.level in signals.ALARMS else prefixes.Prefix("")
 
     def speak(self, source: signals.Source) -> None:
         """What follows is said by another speaker of the same log."""
@@ -120,7 +126,8 @@ class Grouper:
         lead = front.body[: max(0, front.body.find(START))]
         plain = not lead.strip(" |+-*") or bool(_OPENERS.search(lead))
         said = _OWNER.search(text, at)
-        rank = front.rank if front.rank is not None else self._source.rank
+        led = not front.speaker and not text[:at].strip() and self._lead.rank is not None
+        rank = front.rank if front.rank is not None else self._lead.rank if led else self._source.rank
         rank = int(said["rank"]) if said else rank
         indent = front.indent if plain and not _BAR.search(text[:at]) else 0
         group = _Open(
@@ -132,8 +139,8 @@ class Grouper:
             front.at,
             not plain or front.level in ("WARNING", "WARN", "INFO", "DEBUG"),
             self._ignoring,
-            said is not None,
-            front.voice,
+            said is not None or led,
+            self._lead.voice if led else front.voice,
         )
         self._ignoring = False
         self._open.append(group)

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from runward.core import speakers
+
 MAX_VOICES = 4096
 _MOST_PIDS = 4096
 """Numbers from here on are taken for process ids."""
@@ -32,6 +34,8 @@ class Voice(NamedTuple):
     node: str = ""
     assumed: bool = False
     """Whether the rank of the line is only that number."""
+    tag: str = ""
+    """The tag, where it holds nothing but that number."""
 
 
 NOBODY = Voice()
@@ -58,15 +62,20 @@ class Voices:
     """Node and number to the ranks that were named beside them."""
     _numbers: dict[tuple[str, int], None] = field(default_factory=dict)
     """Nodes and numbers that stood for a rank."""
+    _places: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Processes of which only node and local number were told."""
+    _pods: dict[str, set[int]] = field(default_factory=dict)
+    """Pods that speak, to the ranks that were named beside them."""
     _layout: _Layout | None = field(default=None, compare=False)
 
     def hear(self, voice: Voice) -> None:
         """Take what one line says of its speaker."""
         if voice.rank is not None and voice.name:
             _keep(self._said, voice.name, voice.rank)
-        if voice.number is None or not voice.node:
+        self._pod(voice)
+        if voice.number is None:
             return
-        place = (voice.node, voice.number)
+        place = (short(voice.node), voice.number)
         if voice.rank is not None:
             if _keep(self._pairs, place, voice.rank):
                 self._layout = None
@@ -74,21 +83,53 @@ class Voices:
             self._numbers[place] = None
             self._layout = None
 
+    def _pod(self, voice: Voice) -> None:
+        """Note a pod that speaks, and the rank that it gives."""
+        node = voice.node
+        if node not in self._pods and (len(self._pods) >= MAX_VOICES or not speakers.ordinal(node)):
+            return
+        ranks = self._pods.setdefault(node, set())
+        if voice.rank is not None and voice.number is None and len(ranks) <= 1:
+            ranks.add(voice.rank)
+
+    def place(self, name: str, node: str, number: int) -> None:
+        """A process is the one with this local number on `node`."""
+        if len(self._places) < MAX_VOICES:
+            self._places.setdefault(name, (short(node), number))
+
+    def process(self, pid: str, node: str) -> int | None:
+        """The rank of a process id, of `node` where that is known."""
+        return self.rank(Voice(f"{short(node)}:{pid}", node=node))
+
     def rank(self, voice: Voice) -> int | None:
         """The rank of a speaker that did not say it in this line; None where nothing tells it surely."""
-        said = self._said.get(voice.name, ())
+        alone = f":{voice.name.rpartition(':')[2]}" if voice.name else ""
+        said = self._said.get(voice.name) or self._said.get(alone)
         if said:
             return next(iter(said)) if len(said) == 1 else None
+        if alone in self._places:
+            return self.rank(Voice("", None, self._places[alone][1], self._places[alone][0], assumed=True))
         if voice.number is None:
-            return None
+            return self._of_pod(voice.node) if voice.node and not voice.name else None
+        if voice.assumed and not voice.node and self._beyond_a_node():
+            return voice.number
         found = self._of_number(voice.node, voice.number)
         if found is not None or not voice.assumed:
             return found
         return None if voice.number >= _MOST_PIDS or self._proven().local else voice.number
 
+    def _beyond_a_node(self) -> bool:
+        """Whether numbers that stand without a node are more than a node has ranks: they count through."""
+        firsts = [min(ranks) - number for (_, number), ranks in self._pairs.items()]
+        ranks_a_node = min((first for first in firsts if first > 0), default=MOST_LOCAL)
+        return any(number >= ranks_a_node for node, number in self._numbers if not node)
+
     def _of_number(self, node: str, number: int) -> int | None:
         """The rank with this local number on `node`: said of it, or by the ranks a node that others prove."""
+        node = short(node)
         said = self._pairs.get((node, number), set())
+        if not said and not node:
+            said = {rank for (_, local), ranks in self._pairs.items() if local == number for rank in ranks}
         if said:
             return next(iter(said)) if len(said) == 1 else None
         layout = self._proven()
@@ -101,7 +142,29 @@ class Voices:
     def assumed(self) -> set[int]:
         """Ranks of the speakers that only a number beside their node names."""
         found = {self.rank(Voice(f"{node}:{n}", None, n, node, assumed=True)) for node, n in self._numbers}
+        found |= {self._of_pod(pod) for pod in self._pods}
         return {rank for rank in found if rank is not None}
+
+    def _of_pod(self, node: str) -> int | None:
+        """The rank of a pod that holds one: by its number, where no pod holds several and nothing speaks against it."""
+        said = self._pods.get(node, set()) | self._pairs.get((node, 0), set())
+        found = speakers.ordinal(node)
+        if found is None or any(number for _, number in self._pairs):
+            return None
+        if len(said) == 1:
+            return next(iter(said))
+        if any(len(ranks) > 1 for ranks in self._pods.values()) or not self._pods:
+            return None
+        role, number = found
+        led = role != "master" and any((speakers.ordinal(pod) or ("",))[0] == "master" for pod in self._pods)
+        away = {
+            next(iter(ranks)) - (speakers.ordinal(pod) or ("", 0))[1]
+            for pod, ranks in self._pods.items()
+            if ranks
+        }
+        if not away:
+            return number + led
+        return number + away.pop() if len(away) == 1 else None
 
     def _proven(self) -> _Layout:
         if self._layout is None:
@@ -133,6 +196,16 @@ class Voices:
             if len(ranks) > 1 or base < 0 or bases.setdefault(node, base) != base:
                 return {}
         return bases if len(set(bases.values())) == len(bases) else {}
+
+
+def short(node: str | None) -> str:
+    """A node's name without its domain; addresses stay as they are.
+
+    >>> short("gpu-3.cluster.example"), short("10.9.0.4"), short(None)
+    ('gpu-3', '10.9.0.4', '')
+    """
+    name = node or ""
+    return name if name[:1].isdigit() else name.partition(".")[0]
 
 
 def _keep(known: dict[_Key, set[int]], key: _Key, rank: int) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runward.app import diagnose as app
 from runward.config import rulesets
-from runward.core import casebook, durations, errors, exits, failures, log_data, rules, signals
+from runward.core import casebook, durations, errors, exits, failures, log_data, log_names, rules, signals
 from runward.core import context as contexts
 from runward.scan import reading
 
@@ -100,7 +100,7 @@ def answer(question: Question) -> Answer:
     sources = resolve(question.targets, opened, question.attempt)
     attempt = None if sources.one_attempt else question.attempt
     ctx = merged(sources.context, question.context)
-    kernel = [open_log(path, opened, several=False) for path in question.kernel_logs]
+    kernel = [open_log(path, opened) for path in question.kernel_logs]
     window = app.Window(question.since, question.until)
     much = sum(file.size for file in opened) > _MUCH
     made = engine(question.rules, much=much)
@@ -164,8 +164,11 @@ def resolve(targets: Sequence[str], opened: list[reading.LogFile], attempt: int 
 
             return runs.diagnosable(targets[0], attempt)
     paths = [path for target in targets for path in _paths(target.removeprefix("file:"))]
-    several = len(paths) > 1
-    return Sources(tuple(open_log(path, opened, several=several) for path in paths))
+    wanted = log_names.of_attempt(paths, attempt)
+    one = len(wanted) < len(paths)
+    ranks = log_names.ranks_of(wanted)
+    logs = tuple(open_log(path, opened, rank) for path, rank in zip(wanted, ranks, strict=True))
+    return Sources(logs, one_attempt=one)
 
 
 def _looks_like_a_path(target: str) -> bool:
@@ -194,7 +197,7 @@ def _delegate(scheme: str, rest: str) -> Sources:
 def _paths(target: str) -> list[str]:
     if os.path.isdir(target):
         found = [os.path.join(top, name) for top, _, names in os.walk(target) for name in names]
-        paths = sorted(path for path in found if path.endswith((".log", ".out", ".err", ".txt")))
+        paths = sorted(path for path in found if log_names.is_log(path))
     else:
         paths = [target] if os.path.exists(target) else sorted(glob.glob(target, recursive=True))
     if not paths:
@@ -206,12 +209,12 @@ def _paths(target: str) -> list[str]:
     return paths[:4096]
 
 
-def open_log(path: str, opened: list[reading.LogFile], *, several: bool) -> app.Log:
-    """A log file of any kind; rank by its name when several are read together."""
+def open_log(path: str, opened: list[reading.LogFile], rank: int | None = None) -> app.Log:
+    """A log file of any kind, of that rank where it is one rank's."""
     file = reading.LogFile(path)
     opened.append(file)
     year = time.gmtime(file.changed_at).tm_year
-    source = signals.Source(path, app.rank_of(path, several=several), None, year)
+    source = signals.Source(path, rank, None, year)
     return app.Log(source, file.chunks(), counted=False, lean=file.size >= _SMALL, notes=file.notes)
 
 
@@ -236,9 +239,11 @@ def case(loaded: app.Engine, raw: Mapping[str, object], folder: str) -> failures
     ctx = contexts.from_json(given if isinstance(given, Mapping) else {})
     name, many = raw.get("log_file"), raw.get("logs")
     if isinstance(many, Mapping):
-        logs = [_given(str(path), text, app.rank_of(str(path), several=True)) for path, text in many.items()]
+        paths = log_names.of_attempt(map(str, many), None)
+        ranks = log_names.ranks_of(paths)
+        logs = [_given(path, many[path], rank) for path, rank in zip(paths, ranks, strict=True)]
     elif isinstance(name, str):
-        logs = [open_log(os.path.join(folder, name), [], several=False)]
+        logs = [open_log(os.path.join(folder, name), [])]
     else:
         logs = [_given("log", raw.get("log"), None)]
     return app.judge(loaded, logs, ctx)

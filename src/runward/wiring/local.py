@@ -23,7 +23,7 @@ def diagnosable(pid: str) -> Sources:
                 next_step="Name its log: runward diagnose LOG.",
             )
         )
-    logs = tuple(open_log(path, [], several=False) for path in outputs)
+    logs = tuple(open_log(path, []) for path in outputs)
     return Sources(logs, context.Context(running=not status.state.final, exit=_exit(status)))
 
 

@@ -4,7 +4,7 @@ import os
 from typing import NoReturn
 
 from runward.backends.slurm import backend, clusters, commands, looking, records, statuses, words
-from runward.core import context, errors, settings
+from runward.core import context, errors, log_names, settings
 from runward.runners import local
 from runward.scan import tailer
 from runward.wiring import diagnose
@@ -85,7 +85,10 @@ def diagnosable(target: str) -> diagnose.Sources:
     names = cluster(settings.Settings()).paths(record)
     state = words.state_of(record.word)
     return diagnose.Sources(
-        tuple(diagnose.open_log(path, [], several=len(names) > 1) for path in names),
+        tuple(
+            diagnose.open_log(path, [], rank)
+            for path, rank in zip(names, log_names.ranks_of(names), strict=True)
+        ),
         context.Context(
             exit=words.exit_of(record.word, record.exit) if state.final else context.Context().exit,
             running=not state.final,

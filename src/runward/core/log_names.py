@@ -1,0 +1,91 @@
+"""What the paths of logs tell: whose log each is, and which of torchrun's attempts it belongs to."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_SEP = r"[-_ .=]{0,2}"
+_MARKED = (
+    rf"(?i)(?:^|[^a-z])(?:global_?)?rank{_SEP}(?P<rank>\d{{1,6}})(?=\D|$)",
+    (
+        r"(?i)(?:^|[^a-z])(?:worker(?:log)?|proc(?:ess)?|task|trainer|gpu|master|stderr|stdout|[pr])[-_ .]?"
+        r"(?P<rank>\d{1,6})(?=\D|$)"
+    ),
+    r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",
+    r"(?i)(?:^|[-_.])(?:out|err|log|txt|output)\.(?P<rank>\d{1,5})$",
+)
+_FOLDERS = (
+    r"(?i)(?:^|/)(?P<rank>\d{1,5})/(?:std(?:out|err)|output|error)(?:\.log|\.json)?$",
+    r"(?:^|/)(?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)$",
+    r"(?i)(?:^|/)[\w-]*?(?:rank|worker|task|trainer|master)[-_.=]?(?P<rank>\d{1,5})/[^/]{1,80}$",
+)
+_ROTATED = re.compile(r"(?P<base>.+)\.\d{1,5}$")
+_LEADER = re.compile(r"(?i)(?:^|[^a-z])master[-_]?0(?=\D|$)")
+_WORKER = re.compile(r"(?i)(?:^|[^a-z])worker[-_]?\d")
+_ATTEMPT = re.compile(r"(?P<base>^|.*/)attempt_(?P<attempt>\d{1,6})/")
+_LOG = re.compile(
+    r"(?:\.(?:log|out|err|txt)|(?:^|[./_-])(?:std)?(?:out|err|log)(?:\.\d{1,6})?|\w+log\.\d{1,6})$"
+)
+
+
+def is_log(path: str) -> bool:
+    """Whether a file of a folder is taken for a log: by its name, numbered ones and torchrun's errors too.
+
+    >>> [is_log(name) for name in ("a/3/stderr.log", "log/workerlog.3", "a/stdout", "a/3/error.json", "model.pt")]
+    [True, True, True, True, False]
+    """
+    name = path.rpartition("/")[2]
+    return name == "error.json" or _LOG.search(name) is not None
+
+
+def rank_of(path: str) -> int | None:
+    """The rank whose log `path` is by its name.
+
+    >>> rank_of("logs/rank3.log"), rank_of("attempt_0/5/stderr.log"), rank_of("logs/train.log")
+    (3, 5, None)
+    """
+    name = path.rpartition("/")[2]
+    for patterns, text in ((_MARKED, name), (_FOLDERS, path)):
+        for pattern in patterns:
+            found = re.search(pattern, text)
+            if found:
+                return int(found["rank"])
+    return None
+
+
+def ranks_of(paths: Sequence[str]) -> list[int | None]:
+    """The ranks of logs that are read together. Where a master is among them, workers are counted behind it.
+
+    >>> ranks_of(["x-master-0.log", "x-worker-1.log"]), ranks_of(["train.log", "train.log.1"]), ranks_of(["r3.log"])
+    ([0, 2], [None, None], [None])
+    """
+    if len(paths) < 2:
+        return [None for _ in paths]
+    together = set(paths)
+    led = any(_LEADER.search(path) for path in paths)
+    return [_among(path, together, led=led) for path in paths]
+
+
+def _among(path: str, together: set[str], *, led: bool) -> int | None:
+    rotated = _ROTATED.match(path)
+    if rotated and rotated["base"] in together:
+        return None
+    rank = rank_of(path)
+    return rank + 1 if rank is not None and led and _WORKER.search(path) else rank
+
+
+def of_attempt(paths: Iterable[str], attempt: int | None) -> list[str]:
+    """Of torchrun's folders `attempt_<n>` those of the last one, or of the one wanted (from 1).
+
+    >>> of_attempt(["l/attempt_0/0/stderr.log", "l/attempt_1/0/stderr.log"], None)
+    ['l/attempt_1/0/stderr.log']
+    """
+    found = [(path, _ATTEMPT.match(path)) for path in paths]
+    last: dict[str, int] = {}
+    for _, match in found:
+        if match:
+            last[match["base"]] = max(last.get(match["base"], 0), int(match["attempt"]))
+    return [
+        path
+        for path, match in found
+        if match is None or int(match["attempt"]) == (last[match["base"]] if attempt is None else attempt - 1)
+    ]

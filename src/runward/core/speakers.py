@@ -1,0 +1,205 @@
+"""Who speaks, by the tag that a launcher or logger puts before a line: `[rank3]:`, `3: `, `(Actor pid=7, ip=…)`.
+
+One grammar for all of them: a tag is a bracket or a word with a mark behind it; what it holds are parts, each a rank, a
+local rank, a number that may be either, a node or a process id. Whatever fits no part is no speaker.
+"""
+
+import functools
+import re
+from typing import NamedTuple
+
+_NUMBER = r"\d{1,6}"
+_BETWEEN = r"[ :=_#-]{0,2}"
+_RANK = (
+    r"(?:(?:[Gg]lobal|GLOBAL|world)[ _-]?(?:rank|RANK)|mpi_?rank|rank(?:[ _]id)?|Rank|RANK|gr|GR"
+    r"|process[ _](?:id|index|rank))"
+)
+_LOCAL = r"(?i:local[ _-]?rank|lrank|cuda|device)"
+_PROCESS = (
+    r"(?:[Pp]roc(?:ess)?|PROC(?:ESS)?|[Tt]ask|TASK|[Ww]orker|WORKER|[Tt]rainer|TRAINER|gpu|GPU|[Hh]ost"
+    r"|[rpwRPW]|default)"
+)
+"""Words before a number of a process: a rank where one node is there, else the log must prove it."""
+_ROLES = (
+    r"(?:default|trainer|worker|train|main|actor|learner|rollout|critic|policy|agent|server|generator|role)"
+)
+"""Roles behind which torchrun prints a number."""
+NO_NODES = (
+    "step|epoch|iter|layer|loss|top|trial|block|stage|gpu|cuda|level|try|acc|eval|test|batch|phase|fold"
+)
+_AFTER_NODE = (
+    r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d"
+    r"|Traceback | {1,8}File |[\w.]{1,80}(?:Error|Exception)\b"
+)
+"""What follows a node in brackets: so that a bracketed word of a message is none."""
+_POD = (
+    r"(?:[a-z][a-z0-9.]{0,30}(?:-[a-z0-9.]{1,30}){0,6}-)?(?:worker|master|trainer|launcher|chief|replica|server|ps)"
+    r"-\d{1,5}(?:-\d{1,5})?(?:-[a-z0-9]{5}(?![a-z0-9]))?"
+)
+"""A pod or service of which there are several: its number may be a rank."""
+_OF = r"(?:(?:/| of )\d{1,6})?"
+_STREAM = r"(?:<std(?:err|out)>)?"
+
+
+class Tag(NamedTuple):
+    """A tag that names a speaker: what it says by group, and where it ends."""
+
+    groups: dict[str, str | None]
+    """`rank`; `number`: a rank or a local one; `local`, `node`, `pid`."""
+    end: int
+
+
+_TAGS = {
+    "[": rf"\[(?P<tag>[^\[\]\n]{{1,100}})\](?P<stream>{_STREAM})(?P<mark>:?)",
+    "(": r"\((?P<tag>(?:[^()\n]|\([^()\n]{0,40}\)){1,120})\)(?P<stream>)(?P<mark>:| \||)",
+    "<": r"<(?P<tag>[^<>\n]{1,40})>(?P<stream>)(?P<mark>:?)(?= )",
+}
+_ALONE = (
+    rf"{_RANK}{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?:[ ,|].{{0,60}})?",
+    rf"{_LOCAL}{_BETWEEN}(?P<local>\d{{1,3}})",
+    r"\d+,mpirank:(?P<rank>\d{1,6}),(?P<node>[\w.-]+)",
+    rf"(?P<node>{_POD})(?:-[a-z]{{1,12}})?",
+    rf"{_PROCESS}{_BETWEEN}(?P<number>\d{{1,5}}){_OF}(?:-[a-z]{{1,12}})?",
+    r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<number>\d{1,7})",
+    r"pod/(?P<node>[\w.-]+)/[\w.-]+",
+)
+"""What may be all that a bracket holds."""
+_BEHIND_MARK = (
+    r"(?:[\w.-]{1,80}@)?\d+,(?P<rank>\d{1,6})",
+    r"(?P<rank>\d{1,5})(?:/\d{1,5})?",
+    rf"{_ROLES}(?P<number>\d{{1,4}})",
+)
+"""What is a speaker only where a colon follows the bracket."""
+_BEFORE_BLANK = (
+    r"(?P<node>[A-Za-z][\w.-]{0,60})/(?P<local>\d{1,3})",
+    r"(?P<number>(?P<bare>\d{1,5}))(?:/\d{1,5})?",
+)
+_NODE = rf"(?!(?:{NO_NODES})[-_]?\d)(?P<node>[A-Za-z][\w.-]{{0,60}}\d)"
+_ACTOR = (
+    (
+        r"(?!.*\bip=.*\bpid=)(?:[A-Za-z_][^()]{0,80}?(?:\([^()]{0,40}\))?[^()]{0,20}? )?"
+        r"pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:-]+))?"
+    ),
+    r"(?:raylet|autoscaler.*|gcs_server)(?:.{0,60}ip=(?P<node>[\w.:-]+))?",
+)
+_WITHIN = re.compile(rf"(?<![\w-])(?<!(?:dp|tp|pp|cp|ep) ){_RANK}{_BETWEEN}(?P<rank>{_NUMBER})(?![\w.])")
+_WORDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_DIGITS = "0123456789"
+_BARE = (
+    (
+        _WORDS,
+        rf"{_RANK}(?:{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?: *[:|>\]›](?!\d)| -(?= ))|=(?P<rank2>{_NUMBER})(?= ))",
+    ),
+    ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
+    (_DIGITS, rf"(?P<rank>{_NUMBER}): (?!\d)"),
+    ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
+    (_WORDS, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}} (?=\S))"),
+    (_WORDS, rf"{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
+    (
+        _WORDS,
+        r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<number>\d{1,7})\]:",
+    ),
+    (_WORDS + _DIGITS, r"(?P<node>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):\d+ \[(?P<local>\d{1,3})\]"),
+    ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5})(?:: | (?=[Rr]ank ?\d))"),
+    (
+        "abcdefghijklmnopqrstuvwxyz",
+        (
+            rf"(?!slurm(?:step)?d-|(?:{NO_NODES})[-_]?\d)"
+            r"(?P<node>[a-z][a-z0-9]{0,12}(?:-[a-z0-9]{1,16}){0,4}(?<=\d)): "
+        ),
+    ),
+    (">", rf"> (?={_RANK}{_BETWEEN}\d)"),
+)
+_BY_CHAR: dict[str, list[str]] = {}
+for _firsts, _pattern in _BARE:
+    for _char in _firsts:
+        _BY_CHAR.setdefault(_char, []).append(_pattern)
+_ready = functools.cache(re.compile)
+_ORDINAL = re.compile(
+    r"(?:^|-)(?P<role>worker|master|trainer|chief|replica|server)-(?:\d{1,5}-)?(?P<number>\d{1,5})(?:-[a-z0-9]{5})?$"
+)
+_POD_NAME = re.compile(rf"(?<![\w/.-]){_POD}(?![\w-])")
+_AFTER = re.compile(_AFTER_NODE)
+_MORE = re.compile(r" *[,|;] *")
+
+
+def read(head: str, at: int) -> Tag | None:
+    """The speaker whose tag begins at `at`, or None where none does."""
+    char = head[at : at + 1]
+    shape = _TAGS.get(char)
+    if shape is None:
+        return _bare(head, at, char)
+    found = _ready(shape).match(head, at)
+    if found is None:
+        return None
+    tag = found["tag"].strip()
+    groups = _actor(tag) if char == "(" else _inside(tag, found, head)
+    return Tag(groups, found.end()) if groups is not None else None
+
+
+def pods(text: str) -> list[str]:
+    """Names of pods that a line holds."""
+    return [found[0] for found in _POD_NAME.finditer(text)]
+
+
+def ordinal(node: str) -> tuple[str, int] | None:
+    """Role and number of a pod or service by its name: what may be its rank.
+
+    >>> ordinal("pt-worker-2"), ordinal("job-trainer-0-3-x7k2p"), ordinal("gpu-07")
+    (('worker', 2), ('trainer', 3), None)
+    """
+    found = _ORDINAL.search(node)
+    return (found["role"], int(found["number"])) if found else None
+
+
+def _bare(head: str, at: int, char: str) -> Tag | None:
+    for pattern in _BY_CHAR.get(char, ()):
+        found = _ready(pattern).match(head, at)
+        if found is not None:
+            groups = found.groupdict()
+            groups["rank"] = groups.get("rank") or groups.get("rank2")
+            return Tag(groups, found.end())
+    return None
+
+
+def _actor(tag: str) -> dict[str, str | None] | None:
+    """What stands in parentheses: an actor with its process, or a rank."""
+    within = _WITHIN.search(tag)
+    found = _full(tag, _ACTOR)
+    if found is None:
+        return _full(tag, _ALONE[:2]) if within or tag[:1].lower() in "lw" else None
+    return {**found, **within.groupdict()} if within else found
+
+
+def _inside(tag: str, found: re.Match[str], head: str) -> dict[str, str | None] | None:
+    marked = bool(found["mark"] or found["stream"])
+    groups = _full(tag, _ALONE) or _full(tag, _BEHIND_MARK if marked else ())
+    blank = head[found.end() : found.end() + 1] == " "
+    if groups is None and blank and not found["stream"]:
+        groups = _full(tag, _BEFORE_BLANK)
+    if groups is None and blank and _AFTER.match(head, found.end() + 1):
+        groups = _full(tag, (_NODE,))
+    return groups if groups is not None else _parts(tag)
+
+
+def _parts(tag: str) -> dict[str, str | None] | None:
+    """A bracket that holds several things: the rank among them, and the node."""
+    within = _WITHIN.search(tag)
+    said = dict(within.groupdict()) if within else {}
+    rest = tag[: within.start()] + "," + tag[within.end() :] if within else tag
+    for part in _MORE.split(rest)[:8]:
+        groups = _full(part.strip(), (_ALONE[1], _ALONE[4], _NODE))
+        for name, text in (groups or {}).items():
+            if not (name == "node" and not within and not said):
+                said.setdefault(name, text)
+    if within or (said.get("number") and "|" in tag):
+        return said
+    return None
+
+
+def _full(tag: str, patterns: tuple[str, ...]) -> dict[str, str | None] | None:
+    for pattern in patterns:
+        found = _ready(pattern).fullmatch(tag)
+        if found is not None:
+            return found.groupdict()
+    return None

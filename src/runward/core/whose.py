@@ -1,0 +1,156 @@
+"""Whose a line is by what it names beside a rank: a process, a local number, a pod, a GPU, a place in a table."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from runward.core import candidates, casebook, exits, failures, prefixes, roster, signals, speakers, voices
+
+_C = failures.Cause
+_EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
+    _C.SEGFAULT: (11,),
+    _C.ABORT: (6, 4, 5, 8),
+    _C.KILLED: (9,),
+    _C.HOST_OOM: (9,),
+    _C.SHM: (7,),
+}
+"""Signals by which a rank ends of these causes."""
+_INTEGER = re.compile(r"-?\d{1,6}")
+_FRONT = 160
+"""Bytes of a line in which its speaker stands."""
+_MOST_LINES = 200
+"""Lines of a speaker that are asked for its rank."""
+_HEADS = ("elastic_table_rank", "ray_error_snippet")
+"""Lines over what a launcher tells of one rank."""
+_ROWS, _TABLE = 6, 4096
+"""Signals and bytes between the rank of an entry of the table and its traceback."""
+_TAGGED = 3
+"""Lines that begin with the same bracketed number where it names a speaker."""
+
+
+class Case(NamedTuple):
+    """The chosen cause, and what it was chosen from."""
+
+    chosen: candidates.Candidate
+    found: list[candidates.Candidate]
+    book: casebook.Casebook
+    known: roster.Roster
+
+
+def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates.Candidate:
+    """The candidate; without its rank where that is a number in brackets that stands before too few lines."""
+    entry = candidate.entry
+    if entry is None or not entry.signal.voice.tag:
+        return candidate
+    start = re.compile(rb"^[ \t]*" + re.escape(entry.signal.voice.tag.encode()) + rb" ", re.MULTILINE)
+    texts = (text for edges in book.edges.values() for text in (edges.head, edges.tail))
+    if sum(1 for text in texts for _ in start.finditer(text)) >= _TAGGED:
+        return candidate
+    nobody = replace(entry.signal, rank=None, voice=voices.NOBODY)
+    return replace(candidate, entry=entry._replace(signal=nobody))
+
+
+def spoken(case: Case) -> int | None:
+    """The rank that speaks."""
+    return case.chosen.rank
+
+
+def by_process(case: Case) -> int | None:
+    """The rank of the process that the line names, or the report in which it stands."""
+    if case.chosen.entry is None:
+        return None
+    signal, book = case.chosen.entry.signal, case.book
+    node = voices.short(signal.node)
+    named = [*roster.pids(signal), *roster.of_report(signal, book)]
+    ranks = (book.voices.process(pid, node) for pid in named)
+    return next((rank for rank in ranks if rank is not None), None)
+
+
+def by_pod(case: Case) -> int | None:
+    """The rank of the pod that the line names."""
+    pods = speakers.pods(case.chosen.entry.signal.text) if case.chosen.entry else []
+    ranks = (case.book.voices.rank(voices.Voice(node=pod)) for pod in pods)
+    return next((rank for rank in ranks if rank is not None), None)
+
+
+def by_bus(case: Case) -> int | None:
+    """The rank that used the GPU at the bus address that the line names."""
+    if case.chosen.entry is None:
+        return None
+    signal, buses = case.chosen.entry.signal, case.known.buses
+    bus, node = roster.bus_of(signal.fields.get("bus", "")), voices.short(signal.node)
+    places = [(at, told) for (at, name), told in buses.items() if name == bus and at in (node, "")]
+    if not places and not node:
+        places = [(at, told) for (at, name), told in buses.items() if name == bus]
+    if not bus or len(places) != 1:
+        return None
+    at, (rank, local) = places[0]
+    return rank if rank is not None or local is None else _placed(local, node or at, case.book)
+
+
+def _placed(local: int, node: str, book: casebook.Casebook) -> int | None:
+    """The rank with a local number on a node, or on the only one."""
+    return book.voices.rank(voices.Voice("", None, local, node, assumed=True))
+
+
+def own(case: Case) -> int | None:
+    """The rank of a speaker that says it in lines that no rule knows, or a local one where there is one node."""
+    if case.chosen.entry is None:
+        return None
+    signal, book = case.chosen.entry.signal, case.book
+    said = {voice.rank for voice in _lines_of(signal.voice, book)} - {None}
+    if len(said) == 1:
+        return said.pop()
+    return signal.local_rank if signal.local_rank is not None and len(book.nodes) <= 1 and not said else None
+
+
+def _lines_of(voice: voices.Voice, book: casebook.Casebook) -> Iterator[voices.Voice]:
+    """What the lines of this speaker say of it, of the kept ends of the logs."""
+    if not voice.name:
+        return
+    number = voice.name.rpartition(":")[2].encode()
+    lines = (
+        line
+        for edges in book.edges.values()
+        for text in (edges.head, edges.tail)
+        for line in (text.splitlines() if number in text else ())
+        if number in line[:_FRONT]
+    )
+    for line in itertools.islice(lines, _MOST_LINES):
+        found = prefixes.split(line[: _FRONT * 4].decode("utf-8", "replace")).voice
+        if found.name == voice.name:
+            yield found
+
+
+def by_exit(case: Case) -> int | None:
+    """The one rank of torchrun's failure table that ended by the signal that fits the cause."""
+    fitting = _EXITS.get(case.chosen.cause, ())
+    ended = [row for row in case.known.rows if _INTEGER.fullmatch(row.code)]
+    ranks = {row.rank for row in ended if exits.status(int(row.code)).signum in fitting}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def in_table(case: Case) -> int | None:
+    """The rank in whose entry of a launcher's report the line stands."""
+    entry = case.chosen.entry
+    if entry is None or case.chosen.rule.startswith("elastic"):
+        return None
+    at, signal = entry.order, entry.signal
+    rows = [e for e in case.book.of_rule(*_HEADS) if e.order < at and e.signal.file == signal.file]
+    if not rows or not (signal.text[:1].isspace() or rows[-1].signal.rule != _HEADS[0]):
+        return None
+    near = (signal.offset or 0) - (rows[-1].signal.offset or 0) < _TABLE
+    return rows[-1].signal.rank if near and at - rows[-1].order < _ROWS else None
+
+
+def of_local(local: int, signal: signals.Signal, case: Case) -> int | None:
+    """The rank of a local one that a launcher names: by its process, the launcher's table, its place on its node."""
+    rows = case.known.rows
+    by_pid = {row.rank for row in rows if row.pid and row.pid == signal.fields.get("pid")}
+    by_number = {row.rank for row in rows if row.local == local}
+    for ranks in (by_pid, by_number):
+        if len(ranks) == 1:
+            return ranks.pop()
+    return _placed(local, voices.short(signal.node), case.book)

@@ -1,0 +1,248 @@
+"""Whose failure it is: every way in which launchers and loggers name a speaker, and what binds the rest to a rank."""
+
+import pytest
+
+from runward.wiring import diagnose
+
+_TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n    loss = net(x)\n'
+_ECHO = (
+    "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network"
+    " error, NCCL version 2.26.2"
+)
+
+
+@pytest.fixture(scope="module")
+def guess():
+    engine = diagnose.engine()
+
+    def ask(log, **context):
+        raw = {"context": context or {"exit_code": 1}, "logs" if isinstance(log, dict) else "log": log}
+        found = diagnose.case(engine, raw, ".").verdict
+        return str(found.cause), found.rank
+
+    return ask
+
+
+def _said(front: str, text: str) -> str:
+    return "".join(f"{front}{line}\n" for line in text.splitlines())
+
+
+def _steps(front: str = "", last: int = 4) -> str:
+    return _said(front, "\n".join(f"step {step}/900 | loss 2.{step}" for step in range(1, last)))
+
+
+def _fault(front: str = "", what: str = "KeyError: 'mask'") -> str:
+    return _said(front, _TRACE + what)
+
+
+_FRONTS = [
+    "[rank{}]: ", "[default{}]:", "[trainer{}]: ", "[worker{}]:", "{}: ", " {}: ", "{:04d}: ", "[1,{}]<stderr>:",
+    "[1,mpirank:{},algo-1]<stderr>:", "[prterun-a-1@1,{}]<stderr>: ", "[{}] ", "[{}]: ", "[RANK {}] ", "rank={} ",
+    "[rank={}] ", "[rank_{}] ", "[rank-{}] ", "[R{}] ", "R{}: ", "(rank {}) ", "<rank {}> ", "(rank={}): ",
+    "rank {} | ", "Rank {} - ", "rank{}> ", "[{}/8] ", "[Rank {}/8] ", "rank {}/8: ", "[global rank {}] ",
+    "[global_rank={}] ", "Global rank {}: ", "[GR{}] ", "Process {}: ", "[p{}] ", "p{}: ", "[process_id={}] ",
+    "[process {}/8] ", "[worker-{}]: ", "worker {}: ", "[w{}] ", "task {}: ", "[task {}] ", "task_{}: ", "[host {}] ",
+    "[GPU {}] ", "2031-03-04 12:00:00,123 [rank {}] ", "2031-03-04 12:00:00,123 - ERROR - [Rank {}] ",
+    "[2031-03-04 12:00:00,123] [ERROR] [engine.py:99:step] [Rank {}] ",
+    "2031-03-04 12:00:00.123 | ERROR    | train:step:88 | rank={} - ",
+    "2031-03-04 12:00:00.123 | ERROR    | rank{} | train:step:88 - ", "03/04/2031 12:00:00 - ERROR - train - [rank{}] ",
+    "[NeMo E 2031-03-04 12:00:00 trainer:88 rank:{}] ", "{}: [NeMo E 2031-03-04 12:00:00 trainer:88] ",
+    "[03/04/31 12:00:00] ERROR    colossalai - rank {} - ", "[2031-03-04 12:00:00,123] [   ERROR] rank {} - ",
+    "[job-worker-{}] ", "[pod/job-worker-{}/pytorch] ", "job-worker-{} pytorch ", "worker-{}  | ", "trainer_{}_1  | ",
+    "n1: {}: ", "[n1:{}] ", "node07 rank {}: ", "[n1, rank {}] ", "[trainer{}|n1]: ", "[trainer rank={} restart=0]: ",
+    "[{}] E0304 12:00:00.123456 4711 train.py:88] ", "(W pid=70{0}, ip=10.9.0.{0}) [rank {0}] ",
+    "(TorchTrainer rank={0} pid=70{0}) ", "[Rank {}][MainProcess] ", " > rank {}: ", "[dp_rank 0, tp_rank 1, rank {}] ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("front", _FRONTS)
+def test_a_front_that_names_a_speaker_is_read(guess, front: str) -> None:
+    mine, other = front.format(5), front.format(0)
+    log = _steps(other) + _steps(mine) + _fault(other, _ECHO) + _fault(mine)
+    assert guess(log) == ("exception", 5)
+
+
+@pytest.mark.parametrize(
+    "line", ["[3/7] c++ -c a.cc", "[12] see the notes", "[epoch 3] evaluating", "gpu3: "]
+)
+def test_what_only_looks_like_a_front_names_nobody(guess, line: str) -> None:
+    assert guess(_steps() + f"{line}\nRuntimeError: Error building extension 'a'\n")[1] is None
+    assert guess(_steps() + "[3/7] OSError: [Errno 28] No space left on device\n") == ("disk_full", None)
+
+
+_KILLED = "[812.1] Memory cgroup out of memory: Killed process 7005 (python3) total-vm:8kB, anon-rss:4kB\n"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "n1:{p}:{p}9 [{r}] NCCL INFO ncclCommInitRank comm 0x5{r} rank {r} nranks 8 cudaDev {r} nvmlDev {r} busId {r}b000 - Init COMPLETE",
+        "[rank {r}] pid={p} host=n1 device=cuda:{r}",
+        "started rank {r} (pid {p})",
+        "Process {p}: rank {r} local_rank {r} world_size 8",
+        "[launch.py:256:main] process {p} spawned with command: ['python', 'train.py', '--local_rank={r}']",
+        '{{"level":"info","rank":{r},"pid":{p},"msg":"hello"}}',
+        "(Head pid=9) - (node_id=a, ip=10.0.0.1, pid={p}) world_rank={r}, local_rank={r}, node_rank=0",
+    ],
+    ids=["nccl", "own-words", "launcher", "named", "deepspeed", "json", "ray"],
+)
+def test_a_process_that_the_kernel_killed_is_the_rank_that_the_log_bound_to_it(guess, told: str) -> None:
+    log = "".join(told.format(r=rank, p=7000 + rank) + "\n" for rank in range(8))
+    assert guess(log + _steps() + _KILLED) == ("host_oom", 5)
+
+
+def _row(number: int, rank: int, code: int, pid: int, host: str = "n2", local: int | None = None) -> str:
+    local = rank if local is None else local
+    return (
+        f"[{number}]:\n  time      : 2031-08-20_04:40:21\n  host      : {host}\n  rank      : {rank} (local_rank: {local})\n"
+        f"  exitcode  : {code} (pid: {pid})\n  error_file: <N/A>\n"
+    )
+
+
+def _table(others: str, root: str) -> str:
+    return f"train.py FAILED\nFailures:\n{others}Root Cause (first observed failure):\n{root}"
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_steps("[default6]:") + _fault("[default6]:") + _table("", _row(0, 14, 1, 90, local=6)), 14),
+        (_said("n1: ", _steps("[default1]:")) + _said("n2: ", _fault("[default1]:")) + _table("", _row(0, 10, 1, 90, local=2)), 9),
+        (_said("n1: ", _steps("[default1]:")) + _said("n2: ", _steps("[default1]:") + _fault("[default2]:")), None),
+        ("local_ranks=[0, 1]\nglobal_ranks=[4, 5]\n" + _steps("[default1]:") + _fault("[default1]:"), 5),
+        (_steps() + _fault() + _table(_row(1, 1, -15, 91), _row(0, 5, 1, 95)), 5),
+        (_steps() + _said("n1: ", _table(_row(1, 1, -15, 91), _row(0, 5, -11, 95))), 5),
+        (_steps() + "Root Cause:\n[0]:\n  rank: 6 (local_rank: 6)\n  exitcode: -11 (pid: 6)\n", 6),
+        (_steps() + _fault() + "first process to do so was:\n  Process name: [[512,1],2]\n  Exit code:    1\n", 2),
+        (_steps() + _fault() + "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\n", 3),
+    ],
+    ids=["local-by-table", "node-by-table", "two-nodes", "by-lists", "root", "behind-a-node", "old-table", "openmpi", "abort"],
+)  # fmt: skip
+def test_a_launchers_own_word_makes_a_rank_of_a_local_one(guess, log: str, rank: int | None) -> None:
+    assert guess(log)[1] == rank
+
+
+def test_the_last_command_in_deepspeeds_message_is_nobodys(guess) -> None:
+    log = "[launch.py:341:sigkill_handler] ['python', 'train.py', '--local_rank=3'] exits with return code = -9\n"
+    assert guess(_steps() + log, exit_code=247) == ("killed", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "rank"),
+    [("\x20\x20pid: 702\n", 2), ("Memory (actor ID: ff, name=W, pid=702, memory used=3GB) was 4GB\n", 2), ("pid unknown\n", None)],
+    ids=["dead", "memory", "none"],
+)  # fmt: skip
+def test_an_actor_that_died_is_the_rank_that_ray_named_it(guess, words: str, rank: int | None) -> None:
+    log = "".join(
+        f"(Head pid=9) - (node_id=a, ip=10.0.0.1, pid={700 + r}) world_rank={r}, local_rank={r}\n"
+        for r in range(4)
+    )
+    log += "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n" + words
+    assert guess(log) == ("host_oom", rank)
+
+
+_BUSES = "".join(
+    f"n{n}:4{n}0{i}:4{n}9{i} [{i}] NCCL INFO ncclCommInitRank comm 0x5{i} rank {8 * n + i} nranks 16 cudaDev {i} busId 1{i}000 - Init COMPLETE\n"
+    for n in range(2) for i in range(8)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_BUSES + "Mar  4 12:00:00 n1 kernel: NVRM: Xid (PCI:0000:13:00): 79, pid=1, GPU has fallen off the bus.\n", 11),
+        (_BUSES + "NVRM: Xid (PCI:0000:99:00): 79, pid=4103, GPU has fallen off the bus.\n", 11),
+        (_BUSES + "NVRM: Xid (PCI:0000:13:00): 79, pid=1, GPU has fallen off the bus.\n", None),
+        ("3, 00000000:13:00.0\n4, 00000000:14:00.0\nNVRM: Xid (PCI:0000:13:00): 79, pid=1, GPU has fallen off the bus.\n", 3),
+    ],
+    ids=["node-and-bus", "pid", "bus-of-two-nodes", "nvidia-smi"],
+)  # fmt: skip
+def test_a_gpu_that_the_kernel_names_is_its_ranks(guess, log: str, rank: int | None) -> None:
+    assert guess(_steps() + log) == ("gpu_hardware", rank)
+
+
+_TIMED_OUT = (
+    "[rank{0}]:[E304 12:00:00.1 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=52, OpType={1}, NumelIn={2}, NumelOut={2}, Timeout(ms)=600000) ran for 600055 milliseconds before"
+    " timing out.\n"
+)
+
+
+def _timeouts(*ranks: int, op: str = "ALLREDUCE", size: int = 4) -> str:
+    return "".join(_TIMED_OUT.format(rank, op, size) for rank in ranks)
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        ("world_size=8\n" + _timeouts(*range(7)), 7),
+        (_timeouts(0, 1, 2, 3, 5) + _timeouts(4, op="ALLGATHER"), 4),
+        (_timeouts(0, 1, 2, 3, 5) + _timeouts(4, size=1), 4),
+        (_timeouts(*range(8)) + "missing ranks: {5}\n", 5),
+        (_timeouts(*range(8)) + "watchdog: rank 6 never entered allreduce 52\n", 6),
+        ("WARNING straggler rank=6\n" + _timeouts(*range(8)), 6),
+        ("saving checkpoint at iteration 100 to /out\n" + _timeouts(1, 3), 0),
+        (_timeouts(*range(8)), None),
+        (_timeouts(40, 63), None),
+    ],
+    ids=["last", "other-call", "other-size", "missing", "never-entered", "straggler", "saves", "all", "few-of-many"],
+)  # fmt: skip
+def test_who_did_not_come_to_a_collective(guess, log: str, rank: int | None) -> None:
+    assert guess(_steps() + log)[1] == rank
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        ("".join(_fault(f"[rank{r}]: ", "ModuleNotFoundError: No module named 'apex'") for r in range(4)), None),
+        ("".join(_fault(f"[rank{r}]: ", "FileNotFoundError: [Errno 2] No such file: '/d/a'") for r in (8, 9, 10)) + _fault("[rank0]: ", _ECHO), None),
+        (_fault("[rank1]: ", "FileNotFoundError: [Errno 2] No such file: '/d/a'") + _fault("[rank0]: ", _ECHO), 1),
+        (_fault("[rank0]: ", "RuntimeError: NaN loss detected on rank 3 at step 88"), 3),
+        ("[rank0]: ERROR: rank 5 reported failure: KeyError: 'x'\n", 5),
+        (_fault("[rank0]: ", "RuntimeError: [x/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.5]:3"), None),
+        ("a:1:2 [0] y.cc:9 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> with status=12 opcode=0 len=0 vendor err 129\n", None),
+        (("[rank1]: torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0]"
+         " via c10d key-value store by key '0', but store->get('0') got error: wait timeout after 9000ms\n"), 0),
+        ("2031-03-04 12:00:00,123 - train - ERROR - [rank 5] failed\n" + _fault() + "2031-03-04 12:00:01,123 - train - ERROR - [rank 0] failed\n" + _fault("", _ECHO), 5),
+        ("2031-03-04 12:00:00 | ERROR | train:step:88 - OSError: [Errno 28] No space left on device | {'rank': 5}\n", 5),
+        ("2031-03-04 12:00:00 [error    ] OSError: [Errno 28] No space left on device rank=5 step=120\n", 5),
+        (("# logs/attempt_0/6/error.json\n" '{"message": {"message": "PermissionError: [Errno 13] Permission denied: \'/c\'", "extraInfo": {}}}\n'), 6),
+        ('{"level":"info","rank":9,"local_rank":1,"node":"n1","msg":"rank and pid told"}\n{"level":"error","local_rank":5,"node":"n1","msg":"KeyError: 1"}\n', 13),
+    ],
+    ids=["all", "surroundings", "one", "named", "reported", "lost-peer", "ib-peer", "awaited", "record", "extras", "fields", "error-file", "json-local"],
+)  # fmt: skip
+def test_the_culprit_is_named_and_who_only_reports_is_not(guess, log: str, rank: int | None) -> None:
+    assert guess(_steps("[rank0]: ") + log)[1] == rank
+
+
+def _pod(name: str, text: str) -> str:
+    return _said(f"[{name}] ", text)
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_pod("x-worker-0", _steps()) + _pod("x-worker-2", _fault()) + _pod("x-worker-0", _fault("", _ECHO)), 2),
+        (_pod("x-master-0", _steps()) + _pod("x-worker-2", _fault()) + _pod("x-worker-0", _fault("", _ECHO)), 3),
+        (_pod("x-worker-0", _steps("[rank3]: ")) + _pod("x-worker-2", _fault()) + _pod("x-worker-0", _steps("[rank1]: ")), None),
+        (_pod("x-worker-0", _steps()) + _pod("x-worker-1", _steps()) + "pod x-worker-1: terminated, reason: OOMKilled\n", 1),
+    ],
+    ids=["workers", "behind-a-master", "several-a-pod", "named"],
+)  # fmt: skip
+def test_the_number_of_a_pod_is_its_rank_where_it_holds_one(guess, log: str, rank: int | None) -> None:
+    assert guess(log)[1] == rank
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rank_{}.log", "{}/stderr.log", "a/attempt_0/{}/stdout.log", "worker-{}.log", "out.{}", "j.out.{}", "slurm-9_{}.out",
+     "t.log.{}", "1/rank.{}/stderr", "1/rank.0{}/stdout", "n0_rank{}.log", "r{}.log", "log/workerlog.{}", "process{}.log", "rank={}/out.log", "{}.err"],
+)  # fmt: skip
+def test_the_name_of_a_log_tells_its_rank(guess, name: str) -> None:
+    logs = {name.format(0): _steps(last=30) + _fault("", _ECHO), name.format(5): _steps(last=9) + _fault()}
+    assert guess(logs) == ("exception", 5)
+
+
+def test_of_torchruns_attempts_the_last_one_counts(guess) -> None:
+    logs = {f"l/attempt_{a}/{r}/stderr.log": _fault("", "ValueError: a" if r == 2 - a else _ECHO) for a in (0, 1) for r in range(3)}  # fmt: skip
+    assert guess(logs) == ("exception", 1)
