@@ -11,6 +11,8 @@ from backends.docker import engine as engines
 from backends.docker.conftest import engine, shared_engine  # noqa: F401 -- fixtures of the real engine
 from backends.docker.engine import IMAGE, RealEngine
 from e2e.conftest import Box
+from runward.core import options
+from runward.wiring import docker_runs
 from waiting import until, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
@@ -79,16 +81,22 @@ def test_memory_over_the_limit_is_proven_by_a_witness(box: Box, engine: RealEngi
     assert verdict["certainty"] == "proven"
 
 
+def test_an_image_given_as_an_option_makes_no_image_of_the_command():
+    asked = options.RunOptions(name="demo", argv=("sh", "-c", "true"), cwd="/", backend="docker")
+    (problem,) = docker_runs.check(asked, ["image=busybox"])
+    assert (problem.where, "IMAGE -- CMD" in problem.next_step) == ("--place-arg image", True)
+
+
 def test_submit_runs_an_image_with_its_limits_and_its_environment(box: Box, engine: RealEngine):  # noqa: F811
     host = {"DOCKER_HOST": engine.address}
-    options = ("--docker", "network=none", "--docker", "memory=64m", "--env", "WORD=given")
+    chosen = ("--docker", "network=none", "--docker", "memory=64m", "--env", "WORD=given")
     box.cli(
         "submit",
         "--on",
         "docker",
         "--name",
         "demo",
-        *options,
+        *chosen,
         IMAGE,
         "--",
         "sh",

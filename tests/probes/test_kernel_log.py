@@ -34,6 +34,19 @@ def test_the_journal_is_asked_where_the_ring_buffer_is_closed() -> None:
     assert log.lines[0].at == 1769829125.184634
 
 
+def test_a_ring_buffer_that_has_forgotten_the_time_is_no_denial_and_the_journal_is_asked() -> None:
+    journal = "2026-01-31T02:00:00.000000+0000 box kernel: Linux version\n"
+    runner = FakeRunner({("dmesg",): DMESG, ("journalctl",): journal})
+    ring = kernel_log.read(runner)
+    assert ring.begins is not None
+    assert (ring.reaches(ring.begins), ring.reaches(ring.begins - 1)) == (True, False)
+    assert kernel_log.read(runner, since=ring.begins).begins == ring.begins
+    assert kernel_log.read(runner, since=ring.begins - 1).begins == ring.begins - 4320.1
+    assert kernel_log.read(runner, since=0.0).begins == ring.begins - 4320.1, "whichever reaches further"
+    alone = kernel_log.read(FakeRunner({("dmesg",): DMESG}), since=0.0)
+    assert (alone.begins, alone.blind) == (ring.begins, "")
+
+
 def test_no_right_to_either_is_said_with_both_reasons() -> None:
     denied = ports.Completed(("dmesg",), 1, b"", b"dmesg: Operation not permitted\n")
     log = kernel_log.read(FakeRunner({("dmesg",): denied}))

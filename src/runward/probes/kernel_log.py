@@ -32,27 +32,43 @@ class KernelLog:
 
     lines: tuple[KernelLine, ...] = ()
     blind: str = ""
+    begins: float | None = None
+    """The instant of the oldest line that is still there, of whatever kind; None: not told."""
+
+    def reaches(self, instant: float) -> bool:
+        """Whether it goes back so far: a full ring buffer forgets, and no line is then no denial."""
+        return self.begins is None or self.begins <= instant
 
 
-def read(runner: ports.Runner) -> KernelLog:
+_RING = ("dmesg", "--time-format", "iso")
+_JOURNAL = ("journalctl", "-k", "-b", "-o", "short-iso-precise", "--no-pager", "-n", "20000", "-q")
+
+
+def read(runner: ports.Runner, since: float | None = None) -> KernelLog:
     """The kernel's lines that can matter to a job, from its ring buffer, else from the journal.
 
+    `since`: the instant that the lines should go back to: the journal is asked too where the ring buffer does not.
     Never raises: what could not be read stands in `blind`.
     """
-    reasons = []
-    for argv in (
-        ("dmesg", "--time-format", "iso"),
-        ("journalctl", "-k", "-b", "-o", "short-iso-precise", "--no-pager", "-n", "20000", "-q"),
-    ):
+    reasons, best = [], None
+    for argv in (_RING, _JOURNAL):
         try:
             done = runner.run(ports.Call(argv, deadline_s=5.0, limit=8 << 20))
         except ports.ContactLost as lost:
             return KernelLog(blind=str(lost))
         if done.ok and done.stdout:
-            found = (_line(text) for text in done.text.splitlines())
-            return KernelLog(tuple(line for line in found if _WORTH.search(line.text)))
+            log = _parsed(done.text)
+            if since is None or log.reaches(since):
+                return log
+            best = log if best is None or best.begins is None or log.reaches(best.begins) else best
         reasons.append(f"{argv[0]}: {_reason(done).removeprefix(f'{argv[0]}: ')}")
-    return KernelLog(blind="; ".join(reasons))
+    return best if best is not None else KernelLog(blind="; ".join(reasons))
+
+
+def _parsed(text: str) -> KernelLog:
+    found = [_line(line) for line in text.splitlines()]
+    begins = next((line.at for line in found if line.at is not None), None)
+    return KernelLog(tuple(line for line in found if _WORTH.search(line.text)), begins=begins)
 
 
 def oom_records(log: KernelLog) -> tuple[containers.OomRecord, ...]:

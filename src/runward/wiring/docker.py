@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from runward.app import container_post_mortem as post_mortem
 from runward.backends.docker import backend, client, endpoints, output
-from runward.core import containers, errors, failures
+from runward.core import containers, durations, errors, failures
 from runward.probes import cgroups, engine_log, kernel_log, peer_process
 from runward.runners import local
 from runward.wiring import box_records, clock
@@ -100,12 +100,12 @@ class Docker:
     # -- sources ------------------------------------------------------------------------------------------
 
     def _sources(self) -> post_mortem.Sources:
-        kernel_words = functools.cache(lambda: kernel_log.read(self._runner))
+        kernel_words = functools.cache(lambda since: kernel_log.read(self._runner, since))
         resources = functools.cache(self._resources)
         return post_mortem.Sources(
             events=self._events,
             log=self._log,
-            kernel=lambda begin, end: self._here(lambda: _kernel(kernel_words(), begin, end)),
+            kernel=lambda begin, end: self._here(lambda: _kernel(kernel_words, begin, end)),
             daemon=lambda begin, end: self._here(lambda: self._daemon(begin, end)),
             oom_counter=self._oom_counter,
             engine_start=lambda: peer_process.started_at(self.place.address) if self.place.local else None,
@@ -166,9 +166,17 @@ class Docker:
         return str(info.get("DockerRootDir") or "/var/lib/docker")
 
 
-def _kernel(log: kernel_log.KernelLog, begin: float, end: float) -> post_mortem.KernelView:
+def _kernel(
+    read: Callable[[float | None], kernel_log.KernelLog], begin: float, end: float
+) -> post_mortem.KernelView:
+    died = begin + post_mortem.WINDOW_BEFORE_S
+    log = read(None)
+    if not log.reaches(died):
+        log = read(0.0)  # whichever goes back furthest: one look for however many containers
     if log.blind:
         raise post_mortem.NotObservable(log.blind)
+    if log.begins is not None and not log.reaches(died):
+        raise post_mortem.NotObservable(f"its oldest line is of {durations.iso(log.begins)}, after that end")
     around = [(line.at, line.text) for line in kernel_log.around(log, begin, end)]
     return post_mortem.KernelView(around, kernel_log.oom_records(log))
 

@@ -216,6 +216,10 @@ def check(asked: options.RunOptions, extra: Sequence[str]) -> list[errors.Proble
         for one in extra
         if "=" not in one
     ]
+    if "docker.image" in _options(extra):
+        step = "Write runward submit --on docker IMAGE -- CMD."
+        found.append(errors.Problem("the image is the first word", "--place-arg image", None, step))
+        return found
     image = asked.argv[0]
     spec = job.JobSpec(_command(asked.argv), asked.cwd, options={**_options(extra), "docker.image": image})
     try:

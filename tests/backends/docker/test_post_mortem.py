@@ -8,6 +8,7 @@ import pytest
 
 from backends.docker import engine as engines
 from runward.core import errors
+from runward.probes import kernel_log
 from runward.wiring import container_reports, docker
 
 pytestmark = pytest.mark.docker
@@ -170,6 +171,26 @@ def test_a_log_driver_that_does_not_work_here_is_named_with_another(engine) -> N
     found = diagnose(container)
     assert found["verdict"]["cause"] == "container_error"
     assert "docker-logging" in found["advice"][0]["do"]
+
+
+@pytest.mark.parametrize("name", ["é", "a b", "../../info", "..", "x?y", "%2e%2e"], ids=ascii)
+def test_a_name_leads_to_no_other_question(engine, name) -> None:
+    with pytest.raises(errors.NotFound, match="no container"):
+        diagnose(name)
+
+
+def test_a_kernel_log_that_begins_after_the_end_denies_nothing(engine, monkeypatch) -> None:
+    container = engine.run(command=("sh", "-c", "kill -9 $$; exit 137"))
+    end = engine.inspect(container).finished_at
+    lines = [kernel_log.KernelLog(begins=end - 100), kernel_log.KernelLog(begins=end + 1)]
+    for log, denies in zip(lines, (True, False), strict=True):
+        monkeypatch.setattr(kernel_log, "read", lambda _runner, _since=None, log=log: log)
+        found = diagnose(container)
+        assert ("kernel" in {one["source"] for one in found["counter_evidence"]}) is denies
+        assert (
+            any(why.startswith("kernel log: its oldest line") for why in found["not_observable"])
+            is not denies
+        )
 
 
 def test_saved_reports_and_the_summary_of_a_ci_job(engine, tmp_path, monkeypatch) -> None:

@@ -151,7 +151,11 @@ class Engine:
             self._version = self._negotiate()
         major, minor = self._version
         pairs = {key: _query(value) for key, value in request.query.items()}
-        return f"/v{major}.{minor}{request.path}" + (f"?{urllib.parse.urlencode(pairs)}" if pairs else "")
+        # A name that a person wrote stands in it: it may not lead to another question.
+        if {".", ".."} & {*request.path.split("/")}:
+            raise EngineError(404, "a name has no dots alone")
+        path = urllib.parse.quote(request.path, safe="/:@")
+        return f"/v{major}.{minor}{path}" + (f"?{urllib.parse.urlencode(pairs)}" if pairs else "")
 
     def _negotiate(self) -> tuple[int, int]:
         connection = _Connection(self._opener, 15.0)
