@@ -8,6 +8,7 @@ import pytest
 from runward.app import apart, diagnose
 from runward.core import context, log_names, signals
 from runward.wiring import diagnose as wired
+from runward.wiring import log_paths
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,8 @@ def paths(tmp_path):
 
 def logs(paths):
     opened = [
-        wired.open_log(path, [], rank) for path, rank in zip(paths, log_names.ranks_of(paths), strict=True)
+        log_paths.open_log(path, [], rank)
+        for path, rank in zip(paths, log_names.ranks_of(paths), strict=True)
     ]
     return [*opened, wired.text_log(signals.Source("elsewhere"), b"step 1/5 loss 0.1\nKilled\n")]
 
@@ -63,7 +65,7 @@ def test_the_casebook_is_the_same_however_many_processes_read(engine, paths, wor
 def test_what_a_files_reader_met_comes_back(engine, paths, tmp_path):
     (tmp_path / "cut.log.gz").write_bytes(b"\x1f\x8b\x08\0\0\0\0\0\0\0garbage")
     opened = []
-    read = [wired.open_log(path, opened) for path in (*paths, str(tmp_path / "cut.log.gz"))]
+    read = [log_paths.open_log(path, opened) for path in (*paths, str(tmp_path / "cut.log.gz"))]
     diagnose.book_of(engine, read, context.Context(), None, apart.reader(2))
     assert "damaged" in opened[-1].notes[0]
     assert all(not file.notes for file in opened[:-1])

@@ -10,6 +10,7 @@ from runward import ports
 from runward.app import diagnose as app
 from runward.core import context, diagnosis, failures, job, signals
 from runward.wiring import diagnose as wired
+from runward.wiring import log_paths
 
 ENGINE = wired.engine()
 
@@ -261,7 +262,7 @@ def _long(tmp_path, middle=""):
     lines[30_000:30_000] = [middle] if middle else []
     (tmp_path / "long.log").write_text("".join(lines))
     assert (tmp_path / "long.log").stat().st_size > 5 << 20  # several pieces that say the same
-    return wired.open_log(str(tmp_path / "long.log"), [])
+    return log_paths.open_log(str(tmp_path / "long.log"), [])
 
 
 def test_of_a_long_healthy_log_the_first_and_the_last_step_are_known_and_little_is_judged(tmp_path):

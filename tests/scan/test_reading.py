@@ -166,7 +166,7 @@ def test_a_file_of_proc_says_no_size_and_is_read_all_the_same():
 
 
 def test_an_empty_file_is_an_empty_log(tmp_path):
-    assert read(put(tmp_path, b"")) == ([], [])
+    assert read(put(tmp_path, b"")) == ([], [reading.EMPTY])
 
 
 def test_what_is_no_readable_file_is_refused_in_words_and_never_waited_for(tmp_path):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from runward.app import diagnose
+from runward.app import diagnose, spans
 from runward.core import casebook, failures, signals, tracebacks, voices
 
 _PIPE = 1 << 20
@@ -28,7 +28,7 @@ def reader(workers: int) -> Callable[..., casebook.Casebook]:
     """`diagnose.read` with so many processes for the logs that are files."""
 
     def read(
-        engine: diagnose.Engine, logs: Sequence[diagnose.Log], window: diagnose.Window | None = None
+        engine: diagnose.Engine, logs: Sequence[diagnose.Log], window: spans.Window | None = None
     ) -> casebook.Casebook:
         files = [log for log in logs if log.notes is not None]
         if workers < 2 or len(files) < 2:
@@ -49,7 +49,7 @@ def reader(workers: int) -> Callable[..., casebook.Casebook]:
 def _together(
     engine: diagnose.Engine,
     logs: Sequence[diagnose.Log],
-    window: diagnose.Window | None,
+    window: spans.Window | None,
     crew: "Sequence[_Child]",
 ) -> casebook.Casebook:
     book = casebook.Casebook(engine.ruleset)
@@ -99,7 +99,7 @@ class _Child:
 
 
 def _work(
-    engine: diagnose.Engine, share: Sequence[diagnose.Log], window: diagnose.Window | None, out: int
+    engine: diagnose.Engine, share: Sequence[diagnose.Log], window: spans.Window | None, out: int
 ) -> None:
     for log in share:
         teller = _Teller(out, casebook.Casebook(engine.ruleset))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from runward.app import spans
 from runward.core import (
     casebook,
     context,
@@ -43,7 +44,7 @@ class Options(NamedTuple):
     """Count lines while reading; else `line` stays empty."""
     lean: bool = True
     """Let the scanner leave out repeated lines of bulk data: worth its set-up in large logs only."""
-    window: "Window | None" = None
+    window: "spans.Window | None" = None
 
 
 class Book(Protocol):
@@ -83,9 +84,11 @@ class Reader:
         self._grouper = tracebacks.Grouper(source)
         self._lines = _LineCounter()
         self._counted, self._lean = chosen.counted, chosen.lean
-        self._window = chosen.window.fresh() if chosen.window else Window()
+        self._window = chosen.window.fresh() if chosen.window else spans.Window()
         self._carry = b""
         self._carry_at = 0
+        self._chunk, self._looked = log_data.Chunk(0, b""), 0
+        """What is read now, and up to where in it a stamp was looked for."""
         self._said: set[int] | None = None
         """Ranks that spoke in this part; None where the log has no parts."""
         self._learnt = False
@@ -111,9 +114,12 @@ class Reader:
             self._held = hits
             return
         self._release()
+        self._chunk, self._looked = chunk, 0
         for hit in self._some(hits) if chunk.bulk else hits:
             cursor = self._hit(hit, chunk, cursor)
         self._follow(chunk, cursor, len(chunk.data), last=True)
+        if self._window.limited:
+            self._window.holds(spans.before(chunk.data, len(chunk.data), self._source.year))
         if self._counted:
             self._lines.done()
 
@@ -181,7 +187,7 @@ class Reader:
         text = hit.line.decode("utf-8", "replace")
         place = signals.Place(text, self._number(hit.line_offset), hit.line_offset)
         found = signals.extract(rule, place, hit.groups, self._source)
-        if found is not None and self._window.holds(found.at):
+        if found is not None and self._counts(found.at, hit.line_offset):
             self._hear(found)
             self._book.add(found)
 
@@ -228,8 +234,16 @@ class Reader:
     def _show(self, raw: bytes, offset: int) -> None:
         text = _ANSI.sub(b"", raw[:_LONGEST]).decode("utf-8", "replace")
         found = self._grouper.feed(signals.Place(text, self._number(offset), offset))
-        if found is not None and self._window.holds(found.at):
+        if found is not None and self._counts(found.at, offset if found.start is None else found.start):
             self._book.add_traceback(found)
+
+    def _counts(self, at: float | None, offset: int) -> bool:
+        """Whether the line there lies in the span of time. One without a stamp goes with the last that has one."""
+        stop = offset - self._chunk.offset
+        if self._window.limited and (at is None or at < spans.DATED) and stop > 0:
+            at = spans.before(self._chunk.data, stop, self._source.year, max(0, self._looked))
+            self._looked = stop
+        return self._window.holds(at)
 
 
 def _line_before(data: bytes, begin: int) -> str:
@@ -237,25 +251,6 @@ def _line_before(data: bytes, begin: int) -> str:
     end = data.rfind(b"\n", 0, begin)
     start = data.rfind(b"\n", max(0, end - _LONGEST), max(0, end)) + 1
     return _ANSI.sub(b"", data[start:end]).decode("utf-8", "replace").rstrip("\r") if end > 0 else ""
-
-
-class Window:
-    """Only lines of a span of time count; a line without a stamp goes with the last one that has one."""
-
-    def __init__(self, since: float | None = None, until: float | None = None) -> None:
-        self._since, self._until = since, until
-        self._inside = since is None
-
-    def fresh(self) -> "Window":
-        """The same span for another source."""
-        return Window(self._since, self._until)
-
-    def holds(self, at: float | None) -> bool:
-        """Whether a line with this instant counts."""
-        if at is not None and at > 1e8:
-            after = self._since is None or at >= self._since
-            self._inside = after and (self._until is None or at <= self._until)
-        return self._inside
 
 
 class _LineCounter:
@@ -297,6 +292,8 @@ class Log(NamedTuple):
     """As in `Options`."""
     notes: list[str] | None = None
     """Where a file's reader adds what it met. Such a log can be read in another process."""
+    timeless: bool = False
+    """No line of it has a time stamp: a span of time does not bound it."""
 
 
 class Engine(NamedTuple):
@@ -306,7 +303,7 @@ class Engine(NamedTuple):
     scanner: MakeScanner
 
 
-def read(engine: Engine, logs: Iterable[Log], window: Window | None = None) -> casebook.Casebook:
+def read(engine: Engine, logs: Iterable[Log], window: spans.Window | None = None) -> casebook.Casebook:
     """A casebook of these logs. Raises what reading them raises (OSError, ContactLost)."""
     book = casebook.Casebook(engine.ruleset)
     for log in logs:
@@ -314,9 +311,9 @@ def read(engine: Engine, logs: Iterable[Log], window: Window | None = None) -> c
     return book
 
 
-def read_one(engine: Engine, log: Log, book: Book, window: Window | None = None) -> None:
+def read_one(engine: Engine, log: Log, book: Book, window: spans.Window | None = None) -> None:
     """Read one log into a book."""
-    options = Options(log.counted, log.lean, window)
+    options = Options(log.counted, log.lean, None if log.timeless else window)
     reader = Reader(book, engine.ruleset, engine.scanner(), log.source, options)
     for chunk in log.chunks:
         reader.feed(chunk)
@@ -334,8 +331,8 @@ def book_of(
     engine: Engine,
     logs: Sequence[Log],
     ctx: context.Context,
-    window: Window | None = None,
-    how: "Callable[[Engine, Sequence[Log], Window | None], casebook.Casebook]" = read,
+    window: spans.Window | None = None,
+    how: "Callable[[Engine, Sequence[Log], spans.Window | None], casebook.Casebook]" = read,
 ) -> casebook.Casebook:
     """A casebook of logs and of the words of other witnesses. `how`: `read`, or what does the same."""
     more = [

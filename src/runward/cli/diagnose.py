@@ -6,6 +6,8 @@ import click
 
 from runward.cli import printing
 
+_NAMED = 64
+
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET|RUN|FILES...")
@@ -62,7 +64,7 @@ def diagnose(**options: object) -> int:
         return diagnose_container.answer(targets, options)
     diagnose_container.refuse_for_others(options)
     question = _question(options)
-    target = " ".join(question.targets)
+    target = _named(question.targets)
     answer = wired.answer(question)
     for remark in answer.remarks:
         printing.said(remark)
@@ -72,6 +74,7 @@ def diagnose(**options: object) -> int:
 
 def _question(options: dict[str, object]) -> "wired.Question":  # type: ignore[name-defined]  # noqa: F821
     from runward.wiring import diagnose as wired
+    from runward.wiring import log_paths
 
     def texts(name: str) -> tuple[str, ...]:
         value = options[name]
@@ -87,11 +90,17 @@ def _question(options: dict[str, object]) -> "wired.Question":  # type: ignore[n
         ),
         kernel_logs=texts("kernel_log"),
         attempt=attempt if isinstance(attempt, int) else None,
-        since=wired.instant(_word(options, "since"), "--since"),
-        until=wired.instant(_word(options, "until"), "--until"),
+        since=log_paths.instant(_word(options, "since"), "--since"),
+        until=log_paths.instant(_word(options, "until"), "--until"),
         rules=texts("rule_files"),
         explain=bool(options["explain"]),
     )
+
+
+def _named(targets: tuple[str, ...]) -> str:
+    """What was asked about; of very many files the first ones."""
+    more = len(targets) - _NAMED
+    return " ".join(targets) if more <= 0 else f"{' '.join(targets[:3])} and {len(targets) - 3} more"
 
 
 def _word(options: dict[str, object], name: str) -> str | None:

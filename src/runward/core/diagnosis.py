@@ -89,6 +89,12 @@ def weighed(
     ]
 
 
+def attempts(book: casebook.Casebook) -> int:
+    """How many attempts the logs hold: of several logs, that with the most."""
+    bounds = candidates.boundaries(candidates.gather(book), book)
+    return 1 + max(map(len, bounds.values()), default=0)
+
+
 def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) -> Finding:
     known = roster.learn(book)
     if ctx.world_size is None and known.world is not None:

@@ -96,6 +96,18 @@ def parse(raw: object) -> "job.ExitStatus | None":
     return status(raw) if isinstance(raw, int) else None
 
 
+def possible(text: str) -> bool:
+    """Whether something can end so: a code of a byte, minus a signal, or Slurm's pair of both.
+
+    >>> [word for word in ("0", "137", "-9", "0:15", "300", "-65", "1.5", "") if possible(word)]
+    ['0', '137', '-9', '0:15']
+    """
+    pair = _PAIR.fullmatch(text)
+    if pair:
+        return int(pair[1]) < 256 and int(pair[2]) < 65
+    return bool(re.fullmatch(r"\s*-?\d{1,6}\s*", text)) and -64 <= int(text) < 256
+
+
 def status(code: int) -> "job.ExitStatus":
     """Code of a shell, of Python or of a launcher to code or signal (negative, 128 + n, 256 - n)."""
     from runward.core import job  # noqa: PLC0415 -- 5 ms that a look at a log without a status does not pay

@@ -5,15 +5,20 @@ only a path that is no readable file at all is an error.
 """
 
 import codecs
+import contextlib
 import errno
+import io
 import os
 import stat
+import time
 from collections import deque
 from collections.abc import Iterator
 
 from runward.core import errors, log_data
 from runward.scan import packed
 
+EMPTY = "is empty"
+"""A note."""
 BLOCK = 1 << 20
 """Bytes of a chunk."""
 NEAR_END = 32 << 10
@@ -26,8 +31,11 @@ _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 class LogFile:
     """One file, read once from begin to end."""
 
-    def __init__(self, path: str) -> None:
-        """Raises UsageError and NotFound: see `errors.Problem`. Never waits for a writer."""
+    def __init__(self, path: str, *, held: bool = True) -> None:
+        """Raises UsageError and NotFound: see `errors.Problem`. Never waits for a writer.
+
+        `held`: kept open until it is read; else it is opened again then, and may have gone away.
+        """
         self.path = path
         self.notes: list[str] = []
         """What a reader of the result should know, in the order in which it was met."""
@@ -35,6 +43,9 @@ class LogFile:
         self._size = os.fstat(self._fd).st_size
         self._changed = os.fstat(self._fd).st_mtime
         self._head = os.pread(self._fd, 8, 0)
+        if not held:
+            os.close(self._fd)
+            self._fd = -1
 
     @property
     def changed_at(self) -> float:
@@ -51,6 +62,12 @@ class LogFile:
 
         UTF-16 comes as UTF-8, and offsets are then those of the UTF-8 text. A mark of byte order is left out.
         """
+        if self._fd < 0:
+            try:
+                self._fd = _opened(self.path)
+            except errors.RunwardError as error:
+                self.notes.append(f"went away before it was read: {error}")
+                return
         try:
             kind = packed.kind_of(self._head)
             text = packed.unpacked(self._fd, kind, self.notes) if kind else self._plain()
@@ -79,16 +96,62 @@ class LogFile:
     def _decoded(self, chunks: Iterator[log_data.Chunk]) -> Iterator[log_data.Chunk]:
         first = next(chunks, None)
         if first is None:
+            self.notes.append(EMPTY)
             return
         encoding = _encoding(first.data)
         if encoding:
             self.notes.append(f"{encoding.upper()}: offsets are those of the text in UTF-8")
             yield from _recoded(first, chunks, encoding)
             return
+        if _is_no_text(first.data):
+            self.notes.append("does not look like text")
         if first.data.startswith(codecs.BOM_UTF8):
             first = log_data.Chunk(first.offset + 3, first.data[3:])
         yield first
         yield from chunks
+
+
+class Pipe(LogFile):
+    """What comes through a pipe, up to its end: read once, as it comes."""
+
+    def __init__(self, path: str, fd: int | None = None) -> None:
+        """`fd`: already open; else that of `path`, where nobody who writes means that it is empty."""
+        self.path, self.notes = path, []
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if fd is None else os.dup(fd)
+        self._size, self._changed = 0, time.time()
+        mode = os.fstat(self._fd).st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISDIR(mode):
+            os.close(self._fd)
+            raise errors.UsageError(
+                errors.Problem(
+                    "nothing is piped into it", path, next_step="Write COMMAND | runward diagnose -"
+                )
+            )
+        os.set_blocking(self._fd, True)
+
+    def chunks(self) -> Iterator[log_data.Chunk]:
+        """As `LogFile.chunks`. Raises UsageError for what is packed."""
+        with open(self._fd, "rb", buffering=0) as pipe:
+            yield from _marked(self._decoded(self._coming(pipe)))
+
+    def _coming(self, pipe: io.RawIOBase) -> Iterator[log_data.Chunk]:
+        at = 0
+        while data := _filled(pipe):
+            if not at and packed.kind_of(data[:8]):
+                step = "Unpack it on the way, as in zcat FILE | runward diagnose -"
+                raise errors.UsageError(errors.Problem("is packed", self.path, next_step=step))
+            yield log_data.Chunk(at, data)
+            at += len(data)
+
+
+def _filled(pipe: io.RawIOBase) -> bytes:
+    """The next `BLOCK` bytes of a pipe; fewer at its end only."""
+    parts: list[bytes] = []
+    missing = BLOCK
+    while missing and (part := pipe.read(min(missing, BLOCK))):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
 
 
 def pieces(data: bytes) -> Iterator[log_data.Chunk]:
@@ -167,6 +230,15 @@ def _encoding(head: bytes) -> str | None:
     return None
 
 
+_TEXT = bytes({*range(7, 14), 27, *range(32, 127), *range(128, 256)})
+
+
+def _is_no_text(data: bytes) -> bool:
+    """Whether more than a twentieth of the first bytes are control characters; zeros of a hole do not count."""
+    sample = data[: 64 << 10].replace(b"\0", b"")[:4096]
+    return len(sample.translate(None, _TEXT)) * 20 > len(sample)
+
+
 def _recoded(
     first: log_data.Chunk, rest: Iterator[log_data.Chunk], encoding: str
 ) -> Iterator[log_data.Chunk]:
@@ -196,7 +268,7 @@ def line_numbers(path: str, offsets: list[int]) -> dict[int, int]:
     wanted = sorted(set(offsets))
     found: dict[int, int] = {}
     lines = place = 0
-    for chunk in LogFile(path).chunks() if wanted else ():
+    for chunk in _again(path) if wanted else ():
         at, end = 0, chunk.offset + len(chunk.data)
         while place < len(wanted) and wanted[place] < end:
             stop = max(at, wanted[place] - chunk.offset)
@@ -207,3 +279,9 @@ def line_numbers(path: str, offsets: list[int]) -> dict[int, int]:
             break
         lines += chunk.data.count(b"\n", at)
     return found
+
+
+def _again(path: str) -> Iterator[log_data.Chunk]:
+    """The text once more; nothing of a file that has gone away meanwhile."""
+    with contextlib.suppress(errors.RunwardError):
+        yield from LogFile(path).chunks()

@@ -7,8 +7,19 @@ from runward.core import failures
 _WIDTH = 160
 
 
+def plain(text: str) -> str:
+    """`text` with nothing that a terminal obeys: a log may hold anything."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in text)
+
+
 def lines(found: failures.Diagnosis, target: str) -> Iterator[str]:
     """The verdict first, then what to do, then the proof."""
+    return map(plain, _lines(found, target))
+
+
+def _lines(found: failures.Diagnosis, target: str) -> Iterator[str]:
     verdict = found.verdict
     who = f", rank {verdict.rank}" if verdict.rank is not None else ""
     node = f", node {verdict.node}" if verdict.node else ""
@@ -29,7 +40,7 @@ def _block(title: str, texts: object) -> Iterator[str]:
     rows = [str(text) for text in texts]  # type: ignore[attr-defined]
     if rows:
         yield f"  {title}:"
-        yield from (f"    {row[:_WIDTH]}" for row in rows)
+        yield from (f"    {row if len(row) <= _WIDTH else row[: _WIDTH - 1] + '…'}" for row in rows)
 
 
 def line(item: failures.Evidence) -> str:
@@ -43,7 +54,7 @@ def considered(rows: list[Mapping[str, object]]) -> Iterator[str]:
     """What was weighed: `--explain`."""
     yield "  considered (strongest first):"
     for row in rows:
-        yield (
+        yield plain(
             f"    {row['weight']:>3} {row['cause']:<22} {row['rule']}"
             + (f" rank {row['rank']}" if row["rank"] is not None else "")
             + f"  [{row['why']}]  {str(row['text']).strip()[:90]}"

@@ -1,18 +1,18 @@
 """Puts the diagnosis together: rules, scanner, files, and the targets that other areas know."""
 
-import glob
 import math
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from runward.app import diagnose as app
+from runward.app import spans
 from runward.config import rulesets
-from runward.core import casebook, durations, errors, exits, failures, log_data, log_names, rules, signals
+from runward.core import casebook, errors, exits, failures, log_data, log_names, rules, schedulers, signals
 from runward.core import context as contexts
 from runward.scan import reading
+from runward.wiring import log_paths
 
 if TYPE_CHECKING:
     from runward.core import flight
@@ -29,12 +29,15 @@ class Sources(NamedTuple):
     """Where flight-recorder dumps of the attempt may lie; None: beside the logs."""
     box: Mapping[str, object] | None = None
     """What the machine was like at its end, where a record knows."""
+    notes: Sequence[str] = ()
+    """What could not be read."""
+    files: Sequence[reading.LogFile] = ()
+    """Of the logs those that are files: their lines are counted where they are cited."""
 
 
 _MAX_CONTEXT = 1 << 20
-_SMALL = 128 << 10
-"""A log below this is looked at line by line."""
-_MUCH = 32 << 20
+_MUCH, _MANY = 32 << 20, 256
+"""Bytes, and files, above which several processes read them."""
 _WORKERS = 8
 Resolver = Callable[[str], Sources]
 _RESOLVERS: dict[str, str] = {
@@ -83,7 +86,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The diagnosis, what was weighed for it, and what reading the logs met."""
+    """The diagnosis, what was weighed for it, and the user's rules that were refused."""
 
     diagnosis: failures.Diagnosis
     weighed: list[Mapping[str, object]]
@@ -96,22 +99,38 @@ def answer(question: Question) -> Answer:
     """The diagnosis of files, globs or one target. Raises UsageError, NotFound, Unreachable."""
     from runward.core import diagnosis
 
-    opened: list[reading.LogFile] = []
-    sources = resolve(question.targets, opened, question.attempt)
+    sources = resolve(question.targets, question.attempt)
+    opened = list(sources.files)
     attempt = None if sources.one_attempt else question.attempt
     ctx = merged(sources.context, question.context)
-    kernel = [open_log(path, opened) for path in question.kernel_logs]
-    window = app.Window(question.since, question.until)
+    kernel = [log_paths.open_log(path, opened) for path in question.kernel_logs]
+    window, notes = spans.Window(question.since, question.until), list(sources.notes)
+    logs = log_paths.within((*sources.logs, *kernel), window, notes)
     much = sum(file.size for file in opened) > _MUCH
     made = engine(question.rules, much=much)
-    book = app.book_of(made, [*sources.logs, *kernel], ctx, window, _how(much=much))
-    remarks = tuple(f"{file.path}: {note}" for file in opened for note in file.notes)
-    remarks += tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
+    book = app.book_of(made, logs, ctx, window, _how(much=much or len(opened) > _MANY))
+    if attempt is not None:
+        _there(book, attempt)
+    notes += _unheard(ctx.state)
+    notes += _met(opened)
     search = sources.search or _beside([log.source.file for log in sources.logs], opened)
     found, ctx = app.concluded(book, ctx, search, attempt)
-    found = _numbered(found, opened)
+    found = replace(_numbered(found, opened), notes=(*found.notes, *notes))
     weighed = diagnosis.weighed(book, ctx, attempt) if question.explain else []
-    return Answer(found, weighed, remarks, sources.box)
+    refused = tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
+    return Answer(found, weighed, refused, sources.box)
+
+
+def _there(book: casebook.Casebook, attempt: int) -> None:
+    """Raises NotFound for an attempt that the logs do not hold."""
+    from runward.core import diagnosis
+
+    count = diagnosis.attempts(book)
+    if attempt > count:
+        held = "one attempt" if count == 1 else f"{count} attempts"
+        raise errors.NotFound(
+            errors.Problem(f"the log holds {held}, there is no attempt {attempt}", "--attempt")
+        )
 
 
 def _how(*, much: bool) -> Callable[..., casebook.Casebook]:
@@ -140,7 +159,8 @@ def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> f
     lists = (found.evidence, found.counter_evidence, found.echoes)
     lines: dict[tuple[str, int], int] = {}
     for path in {file.path for file in opened}:
-        offsets = [e.offset for items in lists for e in items if e.file == path and e.offset is not None]
+        cited = [e for items in lists for e in items if e.file == path and e.line is None]
+        offsets = [e.offset for e in cited if e.offset is not None]
         if offsets:
             lines |= {(path, at): line for at, line in reading.line_numbers(path, offsets).items()}
     counted = [
@@ -153,27 +173,28 @@ def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> f
     return replace(found, evidence=counted[0], counter_evidence=counted[1], echoes=counted[2])
 
 
-def resolve(targets: Sequence[str], opened: list[reading.LogFile], attempt: int | None = None) -> Sources:
-    """The logs of files and globs (added to `opened`), or what the scheme of a single target offers."""
-    if len(targets) == 1 and not os.path.exists(targets[0]):
+def resolve(targets: Sequence[str], attempt: int | None = None) -> Sources:
+    """The logs of files and globs, or what the scheme of a single target offers."""
+    if len(targets) == 1 and not log_paths.is_piped(targets[0]) and not os.path.exists(targets[0]):
         scheme, _, rest = targets[0].partition(":")
         if rest and scheme in _RESOLVERS:
             return _delegate(scheme, rest)
-        if not rest and not _looks_like_a_path(targets[0]) and _known("run"):
+        if not rest and not log_paths.is_path(targets[0]) and _known("run"):
             from runward.wiring import runs
 
-            return runs.diagnosable(targets[0], attempt)
-    paths = [path for target in targets for path in _paths(target.removeprefix("file:"))]
-    wanted = log_names.of_attempt(paths, attempt)
-    one = len(wanted) < len(paths)
-    ranks = log_names.ranks_of(wanted)
-    logs = tuple(open_log(path, opened, rank) for path, rank in zip(wanted, ranks, strict=True))
-    return Sources(logs, one_attempt=one)
+            try:
+                return runs.diagnosable(targets[0], attempt)
+            except errors.NotFound as error:
+                raise errors.NotFound(
+                    *(_no_file(problem, targets[0]) for problem in error.problems)
+                ) from None
+    found = log_paths.named(targets, attempt)
+    return Sources(found.logs, one_attempt=found.one_attempt, notes=found.notes, files=found.files)
 
 
-def _looks_like_a_path(target: str) -> bool:
-    named = target.endswith((".log", ".out", ".err", ".txt", ".gz", ".zst", ".xz", ".json", ".jsonl"))
-    return named or "/" in target or glob.has_magic(target)
+def _no_file(problem: errors.Problem, target: str) -> errors.Problem:
+    """A word may have been meant as a file too."""
+    return problem._replace(what=f"no such file, and as a run: {problem.what}", where=problem.where or target)
 
 
 def _known(scheme: str) -> bool:
@@ -194,33 +215,9 @@ def _delegate(scheme: str, rest: str) -> Sources:
     return found
 
 
-def _paths(target: str) -> list[str]:
-    if os.path.isdir(target):
-        found = [os.path.join(top, name) for top, _, names in os.walk(target) for name in names]
-        paths = sorted(path for path in found if log_names.is_log(path))
-    else:
-        paths = [target] if os.path.exists(target) else sorted(glob.glob(target, recursive=True))
-    if not paths:
-        raise errors.NotFound(
-            errors.Problem(
-                "no such file, run or target", target, next_step="Name a log file, or see runward ps."
-            )
-        )
-    return paths[:4096]
-
-
-def open_log(path: str, opened: list[reading.LogFile], rank: int | None = None) -> app.Log:
-    """A log file of any kind, of that rank where it is one rank's."""
-    file = reading.LogFile(path)
-    opened.append(file)
-    year = time.gmtime(file.changed_at).tm_year
-    source = signals.Source(path, rank, None, year)
-    return app.Log(source, file.chunks(), counted=False, lean=file.size >= _SMALL, notes=file.notes)
-
-
 def text_log(source: signals.Source, data: bytes) -> app.Log:
     """The log that is there as a whole, however long it is."""
-    return app.Log(source, reading.pieces(data), lean=len(data) >= _SMALL)
+    return app.Log(source, reading.pieces(data), lean=len(data) >= log_paths.SMALL)
 
 
 def merged(known: contexts.Context, said: contexts.Context) -> contexts.Context:
@@ -243,7 +240,7 @@ def case(loaded: app.Engine, raw: Mapping[str, object], folder: str) -> failures
         ranks = log_names.ranks_of(paths)
         logs = [_given(path, many[path], rank) for path, rank in zip(paths, ranks, strict=True)]
     elif isinstance(name, str):
-        logs = [open_log(os.path.join(folder, name), [])]
+        logs = [log_paths.open_log(os.path.join(folder, name), [])]
     else:
         logs = [_given("log", raw.get("log"), None)]
     return app.judge(loaded, logs, ctx)
@@ -259,7 +256,7 @@ def said(*, exit_code: str | None, state: str | None, context_file: str | None) 
     """The context of the command line: options, and a JSON file. Raises UsageError, NotFound."""
     raw: dict[str, object] = _json(context_file) if context_file else {}
     if exit_code is not None:
-        if exits.parse(exit_code) is None:
+        if not exits.possible(exit_code):
             raise errors.UsageError(
                 errors.Problem(f"{exit_code!r} is no exit code: write 1, -9, 137 or 0:15", "--exit-code")
             )
@@ -267,6 +264,28 @@ def said(*, exit_code: str | None, state: str | None, context_file: str | None) 
     if state is not None:
         raw["state"] = state
     return contexts.from_json(raw)
+
+
+def _met(opened: Sequence[reading.LogFile]) -> list[str]:
+    """What reading the files met, once for all that met the same. An empty one among others is nothing to tell."""
+    met: dict[str, list[str]] = {}
+    for file in opened:
+        for note in file.notes:
+            met.setdefault(note, []).append(file.path)
+    if len(met.get(reading.EMPTY, ())) < len(opened):
+        met.pop(reading.EMPTY, None)
+    return [
+        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {note}"
+        for note, paths in met.items()
+    ]
+
+
+def _unheard(state: str) -> list[str]:
+    """A word of a scheduler that means nothing to us is not passed over in silence."""
+    if not state or schedulers.read(state) is not None:
+        return []
+    close = errors.nearest(state.strip().upper(), schedulers.WORDS)
+    return [f"the scheduler's word {state!r} is not known" + (f" ({close}?)" if close else "")]
 
 
 def _json(path: str) -> dict[str, object]:
@@ -282,20 +301,3 @@ def _json(path: str) -> dict[str, object]:
     if not isinstance(raw, dict):
         raise errors.UsageError(errors.Problem("no JSON object", path))
     return raw
-
-
-def instant(text: str | None, option: str) -> float | None:
-    """Seconds since the epoch of an ISO instant (UTC without a zone) or `2h ago`. Raises UsageError."""
-    from datetime import UTC, datetime
-
-    if text is None:
-        return None
-    try:
-        if text.endswith(" ago"):
-            return time.time() - durations.parse_duration(text.removesuffix(" ago"))
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise errors.UsageError(
-            errors.Problem(f"{text!r} is no time: write 2031-05-01T10:00:00 or '2h ago'", option)
-        ) from None

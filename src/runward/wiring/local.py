@@ -2,8 +2,8 @@
 
 from runward.core import context, errors, job
 from runward.probes import processes
-from runward.wiring import attached
-from runward.wiring.diagnose import Sources, open_log
+from runward.wiring import attached, log_paths
+from runward.wiring.diagnose import Sources
 
 
 def diagnosable(pid: str) -> Sources:
@@ -23,8 +23,9 @@ def diagnosable(pid: str) -> Sources:
                 next_step="Name its log: runward diagnose LOG.",
             )
         )
-    logs = tuple(open_log(path, []) for path in outputs)
-    return Sources(logs, context.Context(running=not status.state.final, exit=_exit(status)))
+    found = log_paths.readable(outputs, [None] * len(outputs))
+    known = context.Context(running=not status.state.final, exit=_exit(status))
+    return Sources(found.logs, known, notes=found.notes, files=found.files)
 
 
 def _exit(status: job.JobStatus) -> job.ExitStatus | None:

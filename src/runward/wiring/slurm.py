@@ -7,7 +7,7 @@ from runward.backends.slurm import backend, clusters, commands, looking, records
 from runward.core import context, errors, log_names, settings
 from runward.runners import local
 from runward.scan import tailer
-from runward.wiring import diagnose
+from runward.wiring import diagnose, log_paths
 
 _known: dict[tuple[float, float, str | None], backend.Slurm] = {}
 
@@ -84,11 +84,9 @@ def diagnosable(target: str) -> diagnose.Sources:
     record = record_of(target)
     names = cluster(settings.Settings()).paths(record)
     state = words.state_of(record.word)
+    found = log_paths.readable(names, log_names.ranks_of(names))
     return diagnose.Sources(
-        tuple(
-            diagnose.open_log(path, [], rank)
-            for path, rank in zip(names, log_names.ranks_of(names), strict=True)
-        ),
+        found.logs,
         context.Context(
             exit=words.exit_of(record.word, record.exit) if state.final else context.Context().exit,
             running=not state.final,
@@ -96,6 +94,8 @@ def diagnosable(target: str) -> diagnose.Sources:
             witnesses=statuses.witnesses(record) if state.final else (),
             node=statuses.single(record.nodes),
         ),
+        notes=found.notes,
+        files=found.files,
     )
 
 
