@@ -569,3 +569,11 @@ def test_sessions_are_listed_shown_dumped_and_removed(desk: Desk, capsys):
     assert "give --force" in capsys.readouterr().err
     assert manage_monitoring.main([*words, "remove", "abc", "--force"]) == 0
     assert manage_monitoring.main([*words, "show", "abc"]) == 1
+
+
+def test_a_mistake_of_a_manifest_names_its_file_and_key_and_no_line_that_it_does_not_have(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"config": {"monitoring": {"log_signals": [{"name": "a", "pattern": "("}]}}}))
+    with pytest.raises(errors.UsageError) as caught:
+        host.build_host_runtime(path)
+    assert f"{path}: monitoring.log_signals.a.pattern: " in str(caught.value)

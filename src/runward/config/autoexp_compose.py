@@ -214,7 +214,7 @@ def _overridden(merged: documents.Value, override: Any) -> documents.Value:
     mark = documents.Mark(f"override {override.input_line.lstrip('+')}")
     if override.is_delete():
         return _without(merged, path)
-    value = _valued(override.value(), mark)
+    value = valued(override.value(), mark)
     for word in reversed(path):
         value = documents.Value({word: value}, mark)
     return _over(merged, value)
@@ -231,11 +231,12 @@ def _without(value: documents.Value, path: Sequence[str]) -> documents.Value:
     return documents.Value(data, value.mark)
 
 
-def _valued(data: Any, mark: documents.Mark) -> documents.Value:
+def valued(data: Any, mark: documents.Mark) -> documents.Value:
+    """Plain lists and mappings as values that all stand at one place."""
     if isinstance(data, dict):
-        return documents.Value({str(k): _valued(v, mark) for k, v in data.items()}, mark)
+        return documents.Value({str(k): valued(v, mark) for k, v in data.items()}, mark)
     if isinstance(data, list):
-        return documents.Value(tuple(_valued(item, mark) for item in data), mark)
+        return documents.Value(tuple(valued(item, mark) for item in data), mark)
     return documents.Value(data if isinstance(data, bool | int | float | str | None) else str(data), mark)
 
 
@@ -279,7 +280,7 @@ class _Reader:
             read = (self._child(value, i, marks[i], f"{path}[{i}]") for i in range(len(value)))
             listed = documents.Value(tuple(read), placed.mark)
             return self._keyed(listed, path)
-        return _valued(value, placed.mark)
+        return valued(value, placed.mark)
 
     def _mapping(self, value: DictConfig, placed: documents.Value, path: str) -> documents.Value:
         known = placed.data if isinstance(placed.data, dict) else None

@@ -50,8 +50,12 @@ def compose(
 def of_plain(sections: Mapping[str, Any], name: str) -> Experiment:
     """The experiment of sections that are composed already, as plain lists and mappings. Raises UsageError."""
     problems = shapes.Problems()
-    text = yaml.safe_dump({key: value for key, value in sections.items() if value}, sort_keys=False)
-    value = hydra_source.key_lists(documents.parse(text, name), "", problems)
+    plain = {key: value for key, value in sections.items() if value}
+    try:
+        given = autoexp_compose.valued(plain, documents.Mark(name))
+    except RecursionError as error:
+        raise errors.UsageError(errors.Problem("is nested too deeply", name)) from error
+    value = hydra_source.key_lists(given, "", problems)
     data = {word: _without_nothing(item) for word, item in value.data.items()}
     document = documents.Value(data, value.mark)
     monitor, policies = _experiment(name, document, problems)

@@ -77,7 +77,7 @@ def _read(path: Path | str) -> dict[str, Any]:
             body = json.loads(file.read(_MANIFEST_LIMIT))
     except OSError as error:
         raise errors.NotFound(errors.Problem(f"cannot be read: {error.strerror}", str(path))) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.UsageError(errors.Problem(f"is no manifest: {error}", str(path))) from error
     if not isinstance(body, dict):
         raise errors.UsageError(errors.Problem("is no manifest: must be a JSON object", str(path)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runward import ports
-from runward.backends.slurm import commands
+from runward.backends.slurm import commands, records
 from runward.compat.autoexp import running, schema
 from runward.runners import local
 
@@ -255,7 +255,7 @@ class SlurmClient(BaseSlurmClient):
                 return _of_controller(absent)
             raise
         rows = (line.split("|") for line in said.splitlines())
-        return {row[0]: row[1].strip() for row in rows if len(row) == 2 and row[0] in absent}
+        return {row[0]: records.plain_word(row[1]) for row in rows if len(row) == 2 and row[0] in absent}
 
     def cancel(self, job_id: str) -> None:
         """Ask Slurm to cancel. Raises ContactLost."""
