@@ -84,6 +84,20 @@ def test_a_task_that_srun_names_as_killed_is_the_root_unless_srun_ended_the_step
     assert (found.verdict.cause, found.verdict.rank) == (cause, rank)
 
 
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (STEPS + "step 60/100 | loss 2.0\n", "time_limit"),
+        (STEPS + "step 100/100 | loss 2.0\n", "none"),
+        (STEPS + "[after training is done] datetime: 2026-11-28 01:00:00\n", "none"),
+    ],
+)
+def test_a_training_that_came_to_its_end_near_its_limit_was_not_ended_by_it(log, cause):
+    limit = {"source": "scheduler", "fact": "time_limit", "detail": "SIGTERM is sent 300 s before it"}
+    assert judged(log, {"exit_code": 0, "witnesses": [limit]}).verdict.cause == cause
+    assert judged(log, {"exit_code": 143, "witnesses": [limit]}).verdict.cause == "time_limit"
+
+
 def test_evidence_names_line_and_byte_offset():
     log = STEPS + "RuntimeError: CUDA error: out of memory\n"
     found = judged(log)

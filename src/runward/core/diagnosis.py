@@ -160,7 +160,9 @@ def _admitted(
         if _launcher_failed(found, book):
             return found
         last = _last_words(found, book) or _gave_up(found, book)
-        return [c for c in found if c.live or c is last or (c.entry is None and c.weight >= candidates.PROOF)]
+        own_end = standing.reached(book, ctx)
+        beside = [c for c in found if c.entry is None and not (own_end and _only_near_its_limit(c))]
+        return [c for c in found if c.live or c is last or (c in beside and c.weight >= candidates.PROOF)]
     marks = list(standing.end_marks(book))
     if marks and ctx.running is not True:
         done = marks[-1].order
@@ -168,6 +170,11 @@ def _admitted(
         found = [c for c in found if c.order < done or c.cause not in over]
         return [c for c in found if c.order < done or c.weight >= _SHUTDOWN or c.entry is None]
     return found
+
+
+def _only_near_its_limit(candidate: candidates.Candidate) -> bool:
+    """Whether the scheduler names a limit that was near when a program ended by its own will."""
+    return candidate.source == "scheduler" and candidate.cause is _C.TIME_LIMIT
 
 
 def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> candidates.Candidate | None:

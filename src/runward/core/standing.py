@@ -151,6 +151,14 @@ def _share(entry: casebook.Entry) -> float | None:
     return data / step if step > 1.0 else 0.0
 
 
+def reached(book: casebook.Casebook, ctx: context.Context) -> bool:
+    """Whether the training came to its own end: it said so, or made all of its steps."""
+    span = book.span()
+    total = ctx.total_steps or span.total
+    at_total = total is not None and span.last_step is not None and span.last_step >= total
+    return at_total or any(True for _ in end_marks(book))
+
+
 def end_marks(book: casebook.Casebook) -> Iterable[casebook.Entry]:
     """The marks with which a training says that it is done."""
     return book.entries(signals.Role.END_MARK)

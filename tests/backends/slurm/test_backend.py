@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ class Cluster:
         self.rows: list[str] = []
         self.siblings: list[str] = []
         """What the other clusters of a federation have."""
+        self.answers: Callable[[Sequence[str]], list[str]] | None = None
+        """In place of `rows`, by the arguments."""
         self.down: str | None = None
         self.sinfo = ""
         self.now = 1000.0
@@ -48,7 +51,7 @@ class Cluster:
         if name == "squeue" and "--federation" in call.argv:
             return "\n".join([*self.siblings, *self.rows]) + "\n"
         if name == "squeue":
-            return "\n".join(self.rows) + "\n"
+            return "\n".join(self.rows if self.answers is None else self.answers(call.argv)) + "\n"
         if name == "sacct":
             return self.sacct
         if name == "scontrol":
@@ -172,7 +175,7 @@ def test_one_query_serves_any_number_of_jobs_and_a_big_cluster_is_asked_by_user(
 
 def test_commands_get_no_variable_that_changes_what_they_print(here: Cluster) -> None:
     here.look()
-    (asked,) = here.asked("squeue")
+    asked = here.asked("squeue")[0]
     assert asked.env == {"SLURM_CONF": "/c", "HOME": "/h"}
 
 
@@ -306,3 +309,21 @@ def test_of_a_job_that_left_a_named_cluster_the_whole_federation_is_asked() -> N
     assert status(there.look("67108888@0")).word == "RUNNING"
     (asked,) = {call.argv[1:3] for call in there.asked("squeue") if "--federation" in call.argv}
     assert asked != ("-M", "west"), "that would be the named cluster alone"
+
+
+def test_a_job_of_another_user_is_asked_for_by_id_and_one_of_the_users_own_with_all_of_them(
+    here: Cluster,
+) -> None:
+    here.rows = [row("7", "RUNNING", UserID=str(os.getuid()))]
+    here.look()
+    here.look()
+    assert ["-j" in call.argv for call in here.asked("squeue")] == [False, False]
+    here.look("8@0")
+    here.look("8@0")
+    assert ["-j" in call.argv for call in here.asked("squeue")[2:]] == [False, True, False], "nobody has it"
+    theirs = row("9", "RUNNING", UserID="4711")
+    whole = list(here.rows)
+    here.answers = lambda argv: [*whole, theirs] if "-j" in argv else whole
+    assert status(here.look("9@0")).state is job.JobState.RUNNING
+    here.look("9@0")
+    assert ["-j" in call.argv for call in here.asked("squeue")[5:]] == [False, True, True]

@@ -110,7 +110,6 @@ def test_the_next_job_of_a_users_own_chain_is_the_next_attempt(
     waiting = mine("8", "PENDING", Dependency=dependency, Reason="Dependency")
     here.rows = [mine("7", "RUNNING"), waiting]
     here.look()
-    here.look()
     here.rows = [mine("7", word), mine("8", "PENDING")]
     here.look()
     view.poll(["7@0"])

@@ -51,7 +51,10 @@ class Looker:
         self.thread: threading.Thread | None = None
         self._hurry = False
         self._hurried_until = 0.0
-        self._own: set[str] = set()
+        self._listed: set[str] = set()
+        """Jobs that all of the user's own hold or held, or that nobody has."""
+        self._others: set[str] = set()
+        """Jobs that all of the user's own do not hold: those of another user."""
         self._crowded = False
         self.queries = 0
 
@@ -66,6 +69,8 @@ class Looker:
         """A job that is over: it is not asked about again."""
         self._known.discard(job_id)
         self._fresh.discard(job_id)
+        self._listed.discard(job_id)
+        self._others.discard(job_id)
 
     def hurry(self, for_s: float = 0.0) -> None:
         """Something was done: what was seen before is out of date, and somebody waits for what comes of it."""
@@ -106,12 +111,10 @@ class Looker:
 
     def _ask(self, jobs: Sequence[str]) -> Look:
         self.queries += 1
-        whole = self._own.issuperset(jobs) and not self._crowded
         try:
-            found = self._asking.queue(jobs, whole=whole)
+            found = self._queued(jobs)
         except ports.ContactLost as error:
             return Look(self._mono(), failed=str(error))
-        self._crowded = self._crowded or (whole and len(found) > max(_CROWD, 2 * len(jobs)))
         links = chains.index(found.values())
         found = with_wholes(found, jobs)
         wanted = set(jobs)
@@ -123,9 +126,25 @@ class Looker:
         kept = {
             key: record for key, record in {**found, **with_wholes(extra, absent)}.items() if key in wanted
         }
-        self._own = {key for key, record in kept.items() if record.uid == self._uid}
+        self._listed.update(key for key, record in kept.items() if record.uid == self._uid)
         denied = frozenset(one for one in absent if one not in kept and one not in why_not)
         return Look(self._mono(), self._asking.with_accounts(kept), denied, why_not, links=links)
+
+    def _queued(self, jobs: Sequence[str]) -> dict[str, records.Record]:
+        """All of the user's jobs, so that chains are seen, and by id what they do not hold. Raises ContactLost."""
+        if self._crowded or self._others.intersection(jobs):
+            return self._asking.queue(jobs)
+        found = self._asking.queue(jobs, whole=True)
+        self._crowded = len(found) > max(_CROWD, 2 * len(jobs))
+        there = with_wholes(dict(found), jobs)
+        absent = [one for one in jobs if one not in there and one not in self._listed]
+        if absent:
+            more = self._asking.queue(absent)
+            theirs = set(absent).intersection(with_wholes(dict(more), absent))
+            self._others.update(theirs)
+            self._listed.update(theirs.symmetric_difference(absent))
+            found = {**found, **more}
+        return found
 
     def _beyond(self, absent: Sequence[str]) -> tuple[dict[str, records.Record], dict[str, str]]:
         """Accounting first, then the controller."""
