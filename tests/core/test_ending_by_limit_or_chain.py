@@ -83,6 +83,7 @@ def test_what_goes_on_by_itself_is_looked_at_further_and_the_policy_is_scored_by
     ]
     assert isinstance(decided, events.Decided)
     assert (decided.action, decided.would, decided.observed_only) == ("restart", would, True)
+    assert decided.reason.endswith("; Slurm has queued job 7 again: it goes on by itself")
     kept, over = after(cause, 1, watched=True)[0]
     assert isinstance(kept, events.Decided)
     assert isinstance(over, events.RunEnded)

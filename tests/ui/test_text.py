@@ -92,3 +92,12 @@ def test_an_attempt_that_runward_ended_shows_why_and_not_what_it_printed_while_i
 
 def test_lost_time_is_said_in_words():
     assert "to start up" in page(DIED)
+
+
+def test_where_the_work_goes_on_by_itself_the_policy_is_said_to_have_wished_and_no_beginning_is_claimed():
+    said = dataclasses.replace(AGAIN, observed_only=True, would="hold", reason="not again; job 8 goes on")
+    started = events.AttemptStarted(at=AT + 12, attempt=2, job="8", handle="8@0")
+    planned = events.AttemptPlanned(at=AT + 11, attempt=2, token="demo-2-x")
+    state = dataclasses.replace(_history(DIED, said, planned, started), observe_only=True)
+    assert lines.of(state, said) == "decision: would hold: not again; job 8 goes on"
+    assert "beginning" not in str(lines.of(state, started))

@@ -250,8 +250,9 @@ def _observed(
     decision = _ask_policy(state, gone, now, bound)
     decided = replace(_as_event(decision, last.n, now, None), observed_only=True)
     if gone.facts.get("follows"):
-        meant = str(decision.would or decision.action)
-        return (replace(decided, action=str(Action.RESTART), would=meant, delay_s=0.0, wait_for=None),)
+        meant, reason = str(decision.would or decision.action), f"{decision.reason}; {gone.facts['follows']}"
+        goes_on = replace(decided, action=str(Action.RESTART), would=meant, reason=reason)
+        return (replace(goes_on, delay_s=0.0, wait_for=None),)
     word = "cancelled" if _cancelled(last) else "failed"
     return (
         decided,

@@ -33,7 +33,10 @@ def _started(state: run.RunState, event: events.AttemptStarted) -> str | None:
             if not event.adopted
             else f"{state.run}: found alive"
         )
-    origin = f", resumed from {attempt.resume_path}" if attempt.resume_path else ", from the beginning"
+    before = state.attempts[event.attempt - 2].decision if event.attempt > 1 else None
+    by_itself = state.observe_only or (before is not None and before.rule == "chain")
+    fresh = "" if by_itself else ", from the beginning"  # where it begins is then its own business
+    origin = f", resumed from {attempt.resume_path}" if attempt.resume_path else fresh
     return f"attempt {event.attempt} runs as {_job(state, event)}{origin}"
 
 
@@ -57,7 +60,8 @@ def cause_of(verdict: Mapping[str, Any]) -> str:
 
 def _decided(event: events.Decided) -> str:
     later = f" in {durations.format_duration(event.delay_s)}" if event.delay_s >= 1 else ""
-    return f"decision: {event.action}{later}: {reason_of(event.reason)}"
+    said = f"would {event.would or event.action}" if event.observed_only else event.action
+    return f"decision: {said}{later}: {reason_of(event.reason)}"
 
 
 _END_SAID = re.compile(r"attempt \d+ ended with \w+(?: at step \d+)?: ")

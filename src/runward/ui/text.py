@@ -155,7 +155,8 @@ def _worth_showing(a: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _decision(decision: Mapping[str, Any]) -> list[str]:
     lines = [f"  ended by Runward: {decision['ended_why']}"] if decision["ended"] else []
     if "rule" in decision:  # else the end was asked for, and nothing is left to decide
-        lines.append(f"  decision: {decision['action']}: {ui_lines.reason_of(decision['reason'])}")
+        said = f"would {decision['would']}" if decision["would"] else decision["action"]
+        lines.append(f"  decision: {said}: {ui_lines.reason_of(decision['reason'])}")
     return lines
 
 

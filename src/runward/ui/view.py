@@ -205,6 +205,7 @@ def _decision(attempt: run.Attempt) -> dict[str, Any] | None:
         "rule": decision.rule,
         "delay_s": decision.delay_s,
         "counted": decision.counted,
+        "would": (decision.would or decision.action) if decision.observed_only else None,
         "votes": list(ending.votes) if ending is not None else [],
         "ended_why": _ended_why(ending) if ending is not None else None,
     }
