@@ -1,5 +1,6 @@
 """Checks run side by side; one that hangs or breaks is a finding and costs nobody an answer."""
 
+import socket
 import threading
 import time
 
@@ -8,6 +9,8 @@ import pytest
 from fakes.runner import FakeRunner
 from runward import ports
 from runward.app import doctor
+from runward.backends.docker import check as docker_check
+from runward.backends.docker import client, endpoints
 from runward.core import findings
 from runward.probes.checks import limits, machine, memory, storage
 from runward.wiring import doctor as wired
@@ -111,3 +114,16 @@ def test_memory_and_limits_have_findings_on_any_linux() -> None:
 
 def test_a_run_hears_of_problems_only(tmp_path) -> None:
     assert {one.level for one in wired.for_run([str(tmp_path)], deadline_s=10)} <= {WARN, FAIL}
+
+
+def test_an_engine_that_hangs_is_a_warning_and_one_that_is_not_there_is_none(tmp_path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "silent"))
+        silent.listen()
+        levels = []
+        for name in ("silent", "none"):
+            place = endpoints.parse(f"unix://{tmp_path}/{name}", {})
+            engine = client.Engine(lambda timeout_s, place=place: endpoints.connect(place, timeout_s), name)
+            levels += [one.level for one in docker_check.check(engine, deadline_s=0.2)]
+            engine.close()
+    assert levels == [WARN, UNSEEN]

@@ -197,7 +197,8 @@ def keep_attached(name: str, container: str) -> None:
     try:
         raw = engine.engine.json(client.Request("GET", f"/containers/{container}/json"))
     except client.EngineError as error:
-        raise errors.Unreachable(errors.Problem(error.message, where=f"docker:{container[:12]}")) from error
+        kind = errors.NotFound if error.status == 404 else errors.Unreachable
+        raise kind(errors.Problem(error.message, where=f"docker:{container[:12]}")) from error
     finally:
         engine.close()
     mounts = [[str(one["Source"]), str(one["Destination"])] for one in raw.get("Mounts") or ()]

@@ -272,7 +272,7 @@ class DockerBackend:
 
         threading.Thread(target=ask, name="docker stop", daemon=True).start()
         sent.wait(1.0)
-        if failed and "did not answer in time" not in str(failed[0]):
+        if failed and not isinstance(failed[0], client.NoAnswer):
             raise failed[0]
 
     def _is_alive(self, container: str) -> bool:

@@ -10,10 +10,13 @@ from runward.core import findings
 _SETUP = "sudo runward setup docker-logging"
 
 
-def check(engine: client.Engine) -> list[findings.Finding]:
+def check(engine: client.Engine, deadline_s: float = 5.0) -> list[findings.Finding]:
     """Findings about the engine; one of level `unseen` when there is none."""
     try:
-        info = engine.json(client.Request("GET", "/info", deadline_s=5.0))
+        info = engine.json(client.Request("GET", "/info", deadline_s=deadline_s))
+    except client.NoAnswer as error:
+        step = "Look at it before a run needs it: systemctl status docker"
+        return [findings.Finding("docker", findings.Level.WARN, str(error), step)]
     except (ports.ContactLost, client.EngineError) as error:
         return [
             findings.Finding("docker", findings.Level.UNSEEN, str(error), "Where Docker is not used: nothing")

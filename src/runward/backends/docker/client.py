@@ -27,6 +27,10 @@ class EngineError(Exception):
         self.message = message
 
 
+class NoAnswer(ports.ContactLost):
+    """The engine is there, and says nothing in the time that it was given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One question to the engine."""
@@ -104,7 +108,7 @@ class Engine:
                     self._drop()
                     # The engine may have closed a kept connection meanwhile: a question is asked again.
                     if fresh or request.method != "GET":
-                        raise self._lost(_words(error)) from error
+                        raise self._lost(error) from error
         raise AssertionError("unreachable")
 
     @contextlib.contextmanager
@@ -120,7 +124,7 @@ class Engine:
                 raise EngineError(response.status, _message(response.read(1 << 16)))
             yield response
         except (OSError, http.client.HTTPException) as error:
-            raise self._lost(_words(error)) from error
+            raise self._lost(error) from error
         finally:
             connection.close()
 
@@ -148,7 +152,7 @@ class Engine:
 
     def _path(self, request: Request) -> str:
         if self._version is None:
-            self._version = self._negotiate()
+            self._version = self._negotiate(request.deadline_s)
         major, minor = self._version
         pairs = {key: _query(value) for key, value in request.query.items()}
         # A name that a person wrote stands in it: it may not lead to another question.
@@ -157,14 +161,14 @@ class Engine:
         path = urllib.parse.quote(request.path, safe="/:@")
         return f"/v{major}.{minor}{path}" + (f"?{urllib.parse.urlencode(pairs)}" if pairs else "")
 
-    def _negotiate(self) -> tuple[int, int]:
-        connection = _Connection(self._opener, 15.0)
+    def _negotiate(self, deadline_s: float = 15.0) -> tuple[int, int]:
+        connection = _Connection(self._opener, min(15.0, deadline_s))
         try:
             connection.request("GET", "/_ping")
             response = connection.getresponse()
             response.read(1 << 16)
         except (OSError, http.client.HTTPException) as error:
-            raise self._lost(_words(error)) from error
+            raise self._lost(error) from error
         finally:
             connection.close()
         self._podman = response.getheader("Libpod-Api-Version") is not None
@@ -178,8 +182,9 @@ class Engine:
             self._kept.close()
             self._kept = None
 
-    def _lost(self, why: str) -> ports.ContactLost:
-        return ports.ContactLost(errors.Problem(why, where=self.name))
+    def _lost(self, why: str | Exception) -> ports.ContactLost:
+        kind = NoAnswer if isinstance(why, TimeoutError) else ports.ContactLost
+        return kind(errors.Problem(why if isinstance(why, str) else _words(why), where=self.name))
 
 
 def _read_all(response: http.client.HTTPResponse, end: float) -> bytes:
