@@ -106,6 +106,38 @@ def test_two_live_runs_never_share_a_checkpoint_directory(box: Box):
     box.nothing_left()
 
 
+def test_runs_that_begin_at_once_share_neither_name_nor_checkpoint_directory(box: Box):
+    for name in ("one", "one", "other"):
+        box.start("--name", name, "--checkpoints", "ckpt", "--", *box.demo(steps=LONG))
+    wait_until(
+        lambda: sum(process.poll() is None for process in box.started) == 1, "two of three are refused", 120
+    )
+    (living,) = [process for process in box.started if process.poll() is None]
+    assert [process.returncode for process in box.started if process is not living] == [2, 2]
+    ran = [run["run"] for run in json.loads(box.cli("ps", "--json").stdout)["runs"]]
+    assert ran in (["one"], ["other"]), "a refused one leaves nothing"
+    box.cli("stop", ran[0], "--now")
+    box.ended(living, 137)
+    box.nothing_left()
+
+
+def test_a_run_between_two_attempts_keeps_its_checkpoint_directory(box: Box):
+    policy = box.work / "slow.yaml"
+    policy.write_text("kind: policy\nversion: 1\nbackoff: {first: 10m}\nrules:\n  - {action: restart}\n")
+    first = box.start(
+        "--name", "demo", "--checkpoints", "ckpt", "--policy", str(policy), "--", "sh", "-c", "exit 3"
+    )
+    box.wait_state("waiting")
+    refused = box.cli("run", "--name", "other", "--checkpoints", "ckpt", "--", "true", rc=2)
+    assert "run 'demo' is waiting and writes into it" in refused.stderr
+    refused = box.cli(
+        "run", "--checkpoints", "ckpt", "--", "true", rc=2, env={"RUNWARD_STATE_DIR": str(box.root / "b")}
+    )
+    assert "run 'demo' of " in refused.stderr, "one of another state directory"
+    box.cli("stop", "demo")
+    box.ended(first, 3)
+
+
 def test_a_dry_run_says_what_would_be_done_and_makes_nothing(box: Box):
     done = box.cli("run", *box.usual(), "--dry-run", "--", "python3", "train.py", "--lr", "1")
     assert "would start: python3 train.py --lr 1" in done.stdout

@@ -49,16 +49,17 @@ def check(directory: str, mine: Owner, alive: Alive, *, take_over: bool) -> None
     living = alive(owner)
     if living is False:
         return
-    how = (
-        "is writing"
-        if living
-        else "may be writing (it runs on another machine and cannot be asked from here)"
-    )
-    raise errors.UsageError(
+    how = "writes" if living else "may write (it runs on another machine and cannot be asked from here)"
+    raise taken(directory, owner.run, f"of {owner.host} {how}")
+
+
+def taken(directory: str, name: str, how: str) -> errors.UsageError:
+    """The refusal of a directory that another run writes into."""
+    return errors.UsageError(
         errors.Problem(
-            f"run {owner.run!r} of {owner.host} {how} into it",
+            f"run {name!r} {how} into it",
             where=f"--checkpoints {directory}",
-            next_step=f"Look at it with `runward status {owner.run}` there; choose another directory, or say"
+            next_step=f"Look at it with `runward status {name}` there; choose another directory, or say"
             " --take-over after you have looked.",
         )
     )

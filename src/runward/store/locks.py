@@ -14,7 +14,7 @@ class FileLock:
     """An exclusive lock on `path` for as long as this object lives in this process."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self._descriptor: int | None = None
 
     @property
@@ -26,7 +26,7 @@ class FileLock:
         """Whether the lock is now ours; False when another process holds it."""
         if self._descriptor is not None:
             return True
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -12,6 +12,7 @@ from runward.core import errors, events, ids, options
 from runward.store import folders, sqlite
 from runward.wiring import (
     attached,
+    claiming,
     detaching,
     launching,
     monitoring,
@@ -40,21 +41,14 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
         )
     asked, handle, env = _options(target, scheme, rest, given)
     store = sqlite.SqliteStore(places.state_dir())
-    preparing.check_name(store, asked.name)
     engine = None if given["detach"] else assembly.reading_for(asked)
-    row = store.create(asked.name, time.time())
-    folders.write(places.run_dir(asked.name), folders.OPTIONS, asked.to_json())
-    if env is not None:
-        processes.keep_command(asked, env)
-    if scheme == "slurm" and given["act"]:
-        _keep_slurm(asked.name, rest)
-    if scheme == "docker":
-        _keep_docker(asked.name, handle)
-    if scheme == "k8s":
-        from runward.wiring import k8s_runs
-
-        k8s_runs.keep_attached(asked.name, asked.target.removeprefix("k8s:"))
-    store.append(row.id, _first_events(asked, handle), 0)
+    with claiming.alone(store, asked):
+        row = store.create(asked.name, time.time())
+        folders.write(places.run_dir(asked.name), folders.OPTIONS, asked.to_json())
+        if env is not None:
+            processes.keep_command(asked, env)
+        _keep(scheme, rest, asked, handle)
+        store.append(row.id, _first_events(asked, handle), 0)
     if given["detach"]:
         store.close()
         return detaching.detach(asked.name)
@@ -151,6 +145,18 @@ def _process(rest: str, *, follows_log: bool) -> _Found:
     if not follows_log and not outputs:
         saying.say("its output goes to no file, so its log cannot be followed (--log FILE names one)")
     return _Found(f"given:{own}", argv, cwd, attached.environment_of(pid))
+
+
+def _keep(scheme: str, rest: str, asked: options.RunOptions, handle: str) -> None:
+    """What a later watcher must know of the place."""
+    if scheme == "slurm" and not asked.observe_only:
+        _keep_slurm(asked.name, rest)
+    if scheme == "docker":
+        _keep_docker(asked.name, handle)
+    if scheme == "k8s":
+        from runward.wiring import k8s_runs
+
+        k8s_runs.keep_attached(asked.name, asked.target.removeprefix("k8s:"))
 
 
 def _keep_slurm(name: str, job_id: str) -> None:

@@ -13,7 +13,18 @@ from runward.app import diagnose, looping, showing, waking, watching
 from runward.config import policy_files
 from runward.core import checkpoints, ending, events, observations, options
 from runward.store import folders, sqlite
-from runward.wiring import clock, detaching, leases, places, preparing, processes, saying, typing_in, warning
+from runward.wiring import (
+    claiming,
+    clock,
+    detaching,
+    leases,
+    places,
+    preparing,
+    processes,
+    saying,
+    typing_in,
+    warning,
+)
 from runward.wiring import watching as assembly
 
 
@@ -22,14 +33,15 @@ def launch(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[
     asked, env = preparing.prepare(command, given, environ)
     store = sqlite.SqliteStore(places.state_dir())
     preparing.say_rebuilt(store)
-    preparing.check_name(store, asked.name)
+    take_over = bool(given["take_over"])
+    claiming.check(store, asked, take_over=take_over)
     listing = preparing.look(asked)
-    preparing.check_owner(asked, take_over=bool(given["take_over"]))
     first = preparing.first_checkpoint(asked, listing)
     if given["dry_run"]:
         return preparing.dry_run(asked, first, listing)
     engine = None if given["detach"] else assembly.reading_for(asked)
-    row = _create(store, asked, env, first)
+    with claiming.alone(store, asked, take_over=take_over):
+        row = _create(store, asked, env, first)
     if given["detach"]:
         store.close()
         return detaching.detach(asked.name)

@@ -5,12 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runward.app import owning
 from runward.config import policy_files, setting_files
-from runward.core import checkpoints, decisions, errors, options, resume, run, samples
+from runward.core import checkpoints, decisions, errors, options, resume, samples
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import sqlite
-from runward.wiring import commands, listeners, notifying, processes, saying
+from runward.wiring import commands, notifying, saying
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SETTINGS = {
@@ -193,39 +192,6 @@ def absolute(cwd: str, path: str | None) -> str | None:
 def say_rebuilt(store: sqlite.SqliteStore) -> None:
     if store.rebuilt is not None:
         saying.say(f"the state database was damaged; moved to {store.rebuilt} and rebuilt")
-
-
-def check_name(store: sqlite.SqliteStore, name: str) -> None:
-    """A live run keeps its name. An older run that has ended gives it up."""
-    row = store.find(name)
-    if row is None:
-        return
-    state = run.fold(event for _, event in store.history(row.id))
-    if state.state.final and state.live is None:
-        return
-    raise errors.UsageError(
-        errors.Problem(
-            f"run {name!r} is {state.state}",
-            "--name",
-            next_step=f"See it: runward status {name}; end it: runward stop {name}; or choose another --name.",
-        )
-    )
-
-
-def check_owner(asked: options.RunOptions, *, take_over: bool) -> None:
-    if asked.checkpoints is not None:
-        owning.check(asked.checkpoints, listeners.owner(asked.name), _owner_alive, take_over=take_over)
-
-
-def _owner_alive(owner: owning.Owner) -> bool | None:
-    """Whether the owner's attempt lives; None for another host."""
-    mine = listeners.owner("")
-    if owner.host != mine.host:
-        return None
-    if owner.boot_id != mine.boot_id:
-        return False
-    folder = os.path.join(owner.state_dir, "runs", owner.run, f"attempt_{owner.attempt}")
-    return processes.alive_owner(folder)
 
 
 def look(asked: options.RunOptions) -> checkpoints.Listing | None:

@@ -11,7 +11,17 @@ from runward import ports
 from runward.config import policy_files, setting_files
 from runward.core import checkpoints, errors, events, options
 from runward.store import folders, sqlite
-from runward.wiring import clock, detaching, launching, monitoring, places, preparing, processes, restart_ways
+from runward.wiring import (
+    claiming,
+    clock,
+    detaching,
+    launching,
+    monitoring,
+    places,
+    preparing,
+    processes,
+    restart_ways,
+)
 from runward.wiring import watching as assembly
 
 _ON = {
@@ -46,12 +56,13 @@ def submit(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[
         raise errors.UsageError(*problems)
     store = sqlite.SqliteStore(places.state_dir())
     preparing.say_rebuilt(store)
-    preparing.check_name(store, asked.name)
+    claiming.check(store, asked)
     listing = getattr(module, "look", preparing.look)(asked)
     first = preparing.first_checkpoint(asked, listing)
     if given["dry_run"]:
         return preparing.dry_run(asked, first, listing)
-    row = _create(store, asked, first, lambda name: module.keep(name, extra))
+    with claiming.alone(store, asked):
+        row = _create(store, asked, first, lambda name: module.keep(name, extra))
     pairs = _pairs(given["environment"])
     processes.keep_command(asked, {**environ, **pairs}, named=tuple(pairs))
     if given["detach"]:
