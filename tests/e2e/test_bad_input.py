@@ -124,18 +124,21 @@ def test_runs_that_begin_at_once_share_neither_name_nor_checkpoint_directory(box
 def test_a_run_between_two_attempts_keeps_its_checkpoint_directory(box: Box):
     policy = box.work / "slow.yaml"
     policy.write_text("kind: policy\nversion: 1\nbackoff: {first: 10m}\nrules:\n  - {action: restart}\n")
-    first = box.start(
-        "--name", "demo", "--checkpoints", "ckpt", "--policy", str(policy), "--", "sh", "-c", "exit 3"
-    )
+    words = ["--checkpoints", "ckpt", "--policy", str(policy), "--", "sh", "-c", "exit 3"]
+    first = box.start("--name", "demo", *words)
     box.wait_state("waiting")
-    refused = box.cli("run", "--name", "other", "--checkpoints", "ckpt", "--", "true", rc=2)
+    refused = box.cli("run", "--name", "other", *words, rc=2)
     assert "run 'demo' is waiting and writes into it" in refused.stderr
-    refused = box.cli(
-        "run", "--checkpoints", "ckpt", "--", "true", rc=2, env={"RUNWARD_STATE_DIR": str(box.root / "b")}
-    )
+    refused = box.cli("run", "--name", "other", *words, rc=2, env={"RUNWARD_STATE_DIR": str(box.root / "b")})
     assert "run 'demo' of " in refused.stderr, "one of another state directory"
     box.cli("stop", "demo")
     box.ended(first, 3)
+    taker = box.start("--name", "other", *words)
+    box.wait_state("waiting", name="other")
+    refused = box.cli("restart", "demo", rc=2)
+    assert "run 'other' is waiting and writes into it" in refused.stderr
+    box.cli("stop", "other")
+    box.ended(taker, 3)
 
 
 def test_a_dry_run_says_what_would_be_done_and_makes_nothing(box: Box):

@@ -115,9 +115,11 @@ def test_a_death_while_nobody_watches_is_judged_by_the_next_watcher(box: Box):
 
 
 def test_a_killed_keeper_does_not_end_the_training(box: Box):
-    process = box.start(*box.usual(), "--", *box.demo(steps=150))
+    process = box.start(*box.usual(), "--", *box.demo(steps=300))
     box.wait_output("step 3/")
+    assert box.status()["attempts"][0]["keeper"] == {"pid": box.keeper(), "alive": True}
     _die(box.keeper())
+    assert "its keeper was killed" in box.cli("status", "demo").stdout
     box.ended(process, 0)
     box.nothing_left()
     status = box.status()

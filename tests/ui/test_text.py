@@ -101,3 +101,18 @@ def test_where_the_work_goes_on_by_itself_the_policy_is_said_to_have_wished_and_
     state = dataclasses.replace(_history(DIED, said, planned, started), observe_only=True)
     assert lines.of(state, said) == "decision: would hold: not again; job 8 goes on"
     assert "beginning" not in str(lines.of(state, started))
+
+
+def test_what_was_only_watched_is_not_said_to_have_been_done():
+    watched = dataclasses.replace(AGAIN, observed_only=True)
+    assert "\n  decision: would restart: restart 1, at once" in page(DIED, watched)
+    assert "ended with killed: would restart: restart 1, at once" in page(DIED, watched)
+    told = view.status(_history(DIED, watched), view.Look(AT + 20, {}, None))["attempts"][0]["decision"]
+    assert (told["action"], told["would"]) == ("none", "restart")
+
+
+def test_an_exit_that_nobody_saw_is_not_said_to_have_been_0():
+    unseen = dataclasses.replace(DIED, exit={"code": None, "signum": None, "seen": False})
+    over = events.RunEnded(at=AT + 11, state="succeeded", code=0)
+    assert "exit code" not in page(unseen, over)
+    assert "exit code 3" in page(unseen, dataclasses.replace(over, code=3))

@@ -256,7 +256,12 @@ def _observed(
     word = "cancelled" if _cancelled(last) else "failed"
     return (
         decided,
-        events.RunEnded(at=now.wall, state=word, code=code, why=f"observed only: {decision.reason}"),
+        events.RunEnded(
+            at=now.wall,
+            state=word,
+            code=code,
+            why=f"only watched: would {decision.would or decision.action}: {decision.reason}",
+        ),
     )
 
 

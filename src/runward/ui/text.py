@@ -93,9 +93,15 @@ def _head(body: Mapping[str, Any], now: float) -> list[str]:
         )
     if body["ettr"] is not None:
         lines.append(f"  useful time {body['ettr']:.0%}" + _lost(body))
-    if body["exit_code"] is not None and not live:
+    if body["exit_code"] is not None and not live and not _unseen(body):
         lines.append(f"  exit code {body['exit_code']}")
     return lines
+
+
+def _unseen(body: Mapping[str, Any]) -> bool:
+    """Whether the code is only what we leave with, and nobody saw how the last attempt exited."""
+    last = body["attempts"][-1]["exit"] if body["attempts"] else None
+    return body["exit_code"] == 0 and last is not None and not last["seen"]
 
 
 def _rate(body: Mapping[str, Any]) -> str:
@@ -134,8 +140,7 @@ def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
                 f"  advice: {item['do']}" + (f" ({item['why']})" if item["why"] else "")
                 for item in a["advice"][:3]
             )
-    if a["decision"] and (a["decision"]["action"] != "none" or a["decision"]["ended"]):
-        lines.extend(_decision(a["decision"]))
+    lines.extend(_decision(a["decision"]) if a["decision"] else ())
     lines.extend(f"  left: {text}" for text in a["left"])
     if a.get("box"):
         lines.append(f"  box {box(a['box'])}")
@@ -154,7 +159,8 @@ def _worth_showing(a: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _decision(decision: Mapping[str, Any]) -> list[str]:
     lines = [f"  ended by Runward: {decision['ended_why']}"] if decision["ended"] else []
-    if "rule" in decision:  # else the end was asked for, and nothing is left to decide
+    told = decision["ended"] or decision["action"] != "none" or decision["would"]
+    if "rule" in decision and told:  # else the end was asked for, and nothing is left to decide
         said = f"would {decision['would']}" if decision["would"] else decision["action"]
         lines.append(f"  decision: {said}: {ui_lines.reason_of(decision['reason'])}")
     return lines
@@ -170,6 +176,8 @@ def _attempt_words(a: Mapping[str, Any]) -> str:
         words.append(f"new step after {durations.format_duration(a['recovered_after_s'])}")
     if a["ended_at"] is None:
         words.append("not started yet" if a["started_at"] is None else f"running as {a['job']}")
+        if a["keeper"] and a["keeper"]["alive"] is False:
+            words.append("its keeper was killed (the command goes on, the size of its log is not bounded)")
     else:
         at = f" at step {a['last_step']}" if a["last_step"] is not None else ""
         words.append(f"ended{at} with {_exit(a['exit'])}")
@@ -223,9 +231,8 @@ def _ledger(body: Mapping[str, Any]) -> list[str]:
     scores = ", ".join(f"{body[word]} {word}" for word in ("right", "wrong", "open"))
     lines = [f"decisions so far: {scores}" + (" (nothing was done)" if watched else "")]
     for one in watched:
-        lines.append(
-            f"  attempt {one['attempt']} ended with {one['cause']}: would {one['would']}: {one['reason']}"
-        )
+        wish = f"would {one['would']}: {ui_lines.reason_of(one['reason'])}"
+        lines.append(f"  attempt {one['attempt']} ended with {one['cause']}: {wish}")
         lines.append(f"    {one['score']}: {one['why']}")
     return lines
 

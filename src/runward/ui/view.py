@@ -19,6 +19,8 @@ class Look:
     """The live watcher; None when nobody watches."""
     boxes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """What the machine was like when an attempt ended, by its number, where a record knows."""
+    keeper_lives: bool | None = None
+    """Whether the live attempt has its keeper; None where that cannot be seen."""
     later: scoring.Later | None = None
     """Where the work went on after this run had ended, if it did."""
 
@@ -162,7 +164,7 @@ def _attempt(attempt: run.Attempt, look: Look) -> dict[str, Any]:
     return {
         "n": attempt.n,
         "job": attempt.job_id,
-        "keeper": {"pid": attempt.keeper_pid} if attempt.keeper_pid else None,
+        "keeper": _keeper(attempt, look),
         "started_at": durations.iso(attempt.started_at),
         "ended_at": durations.iso(attempt.ended_at),
         "exit": attempt.exit.to_json() if attempt.exit else None,
@@ -183,6 +185,12 @@ def _attempt(attempt: run.Attempt, look: Look) -> dict[str, Any]:
     }
 
 
+def _keeper(attempt: run.Attempt, look: Look) -> dict[str, Any] | None:
+    if not attempt.keeper_pid:
+        return None
+    return {"pid": attempt.keeper_pid, "alive": look.keeper_lives if attempt.live else False}
+
+
 def _decision(attempt: run.Attempt) -> dict[str, Any] | None:
     """What was decided about the attempt; `ended`: whether Runward ended it itself."""
     decision, ending = attempt.decision, attempt.ending
@@ -197,8 +205,9 @@ def _decision(attempt: run.Attempt) -> dict[str, Any] | None:
             "votes": list(ending.votes),
             "ended_why": _ended_why(ending),
         }
+    only_watched = decision.observed_only and decision.would is None
     return {
-        "action": decision.action,
+        "action": "none" if only_watched else decision.action,
         "reason": decision.reason,
         "at": durations.iso(decision.at),
         "ended": ending is not None,

@@ -40,7 +40,13 @@ def alone(store: sqlite.SqliteStore, asked: options.RunOptions, *, take_over: bo
 def check(store: sqlite.SqliteStore, asked: options.RunOptions, *, take_over: bool = False) -> None:
     """Raises UsageError where the name or the checkpoint directory belongs to a run that goes on."""
     _check_name(store, asked.name)
-    if asked.checkpoints is None or asked.observe_only or asked.backend not in _HERE or take_over:
+    if not take_over:
+        check_directory(store, asked)
+
+
+def check_directory(store: sqlite.SqliteStore, asked: options.RunOptions) -> None:
+    """Raises UsageError where another run goes on and writes into the checkpoint directory."""
+    if asked.checkpoints is None or asked.observe_only or asked.backend not in _HERE:
         return
     _check_runs(store, asked.name, os.path.realpath(asked.checkpoints))
     owning.check(asked.checkpoints, listeners.owner(asked.name), _owner_alive, take_over=False)

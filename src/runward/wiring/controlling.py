@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from runward import ports
 from runward.core import errors, exits, run
 from runward.store import sqlite
-from runward.wiring import clock, detaching, leases, looking, places, saying
+from runward.wiring import claiming, clock, detaching, leases, looking, places, saying
+from runward.wiring import watching as assembly
 
 _EVERY_S = 0.05
 _ANSWER_S = 30.0
@@ -28,12 +29,26 @@ def ask(name: str, kind: str, options: Mapping[str, object], *, wait: bool) -> i
                 f"{name} is {state.state}" + (" and paused" if state.paused else "") + ": nothing to do"
             )
             return 0
+        if kind == "restart":
+            _check_restart(store, name, state)
         request = ports.Request(0, kind, _user(), clock.SystemClock().wall(), options)
         number = store.ask(row.id, request)
         _wake(store, row)
         return _wait(store, row, number, kind) if wait else 0
     finally:
         store.close()
+
+
+def _check_restart(store: sqlite.SqliteStore, name: str, state: run.RunState) -> None:
+    """Raises UsageError where nothing here can start it, or where another run now writes into its directory."""
+    if state.observe_only:
+        again = f"runward attach {state.target} --act --name NAME hands over what runs now."
+        raise errors.UsageError(
+            errors.Problem(f"{name} was only watched: it is its owner's to start", next_step=again)
+        )
+    asked = assembly.options_of(name)
+    if asked is not None and state.state.final and state.live is None:
+        claiming.check_directory(store, asked)
 
 
 def _is_done(state: run.RunState, kind: str) -> bool:

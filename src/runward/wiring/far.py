@@ -78,7 +78,9 @@ def boxes(targets: Sequence[str], given: str | None) -> tuple[inventory.Box, ...
         if not known.boxes:
             raise errors.UsageError(
                 errors.Problem(
-                    "no target and no inventory", next_step="Write ssh:HOST/ or --inventory hosts.yaml."
+                    "no box is named, and there is no inventory",
+                    next_step="patrol takes ssh:HOST/; patrol and fleet take --inventory hosts.yaml, or"
+                    " ~/.config/runward/hosts.yaml.",
                 )
             )
         return known.boxes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from runward import ports
 from runward.core import errors
-from runward.wiring import far, setting_up
+from runward.wiring import far, saying, setting_up
 
 
 def launch(place: str, words: list[str]) -> int:
@@ -24,10 +24,17 @@ def launch(place: str, words: list[str]) -> int:
         ("run", *(() if "--detach" in own else ("--detach",)), *words),
         _OUTLIVING.get(box.detach, ()),
     )
+    if done.ok:
+        _keep_handbook(box.host, own)
+    return _told(box.host, done)
+
+
+def _told(host: str, done: ports.Completed) -> int:
+    """Its words are said as they came; they speak of commands there, so it is said how to say them from here."""
     sys.stdout.write(done.text)
     sys.stderr.write(done.stderr.decode("utf-8", "replace"))
     if done.ok:
-        _keep_handbook(box.host, own)
+        saying.say(f"it lives on {host}; from here: runward remote exec {host} status|logs|stop ...")
     return done.code if done.code is not None else 125
 
 
@@ -44,10 +51,7 @@ def attach(target: str, words: Sequence[str]) -> int:
     own = [match[2] if word == target else word for word in words]
     detach = () if "--detach" in own else ("--detach",)
     box = far.boxes((f"ssh:{match[1]}/",), None)[0]
-    done = there(box.host, ("attach", *detach, *own), _OUTLIVING.get(box.detach, ()))
-    sys.stdout.write(done.text)
-    sys.stderr.write(done.stderr.decode("utf-8", "replace"))
-    return done.code if done.code is not None else 125
+    return _told(box.host, there(box.host, ("attach", *detach, *own), _OUTLIVING.get(box.detach, ())))
 
 
 def _keep_handbook(host: str, own: list[str]) -> None:

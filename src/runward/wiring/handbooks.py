@@ -9,7 +9,7 @@ from typing import Any
 from runward.core import durations, errors, options, resume
 from runward.store import folders
 from runward.ui import handbook
-from runward.wiring import far, places
+from runward.wiring import far, places, saying
 
 
 def of_run(name: str, body: Mapping[str, Any]) -> str:
@@ -74,6 +74,8 @@ def there(host: str, run: str) -> str:
         path = os.path.join(_folder(far.safe_name(host)), far.safe_name(run) + ".md")
         if not os.path.exists(path):
             raise
+        age = durations.format_duration(max(0.0, time.time() - os.stat(path).st_mtime))
+        saying.say(f"{host} does not answer; this is the copy of {age} ago")
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(1 << 20)
     if done.code != 0:

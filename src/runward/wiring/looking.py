@@ -1,6 +1,7 @@
 """Reading runs: for `ps`, `status`, `events`, `logs`. Nothing here writes or starts anything."""
 
 import os
+import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -60,10 +61,27 @@ def status(name: str) -> dict[str, Any]:
     try:
         row = find(store, name)
         state = state_of(store, row)
-        seen = replace(look(store, row), boxes=moments(state), later=_later(store, row, state))
+        seen = look(store, row)
+        seen = replace(
+            seen,
+            boxes=moments(state),
+            later=_later(store, row, state),
+            keeper_lives=_keeper_lives(state, seen),
+        )
         return view.status(state, seen)
     finally:
         store.close()
+
+
+def _keeper_lives(state: run.RunState, seen: view.Look) -> bool | None:
+    """Whether the live attempt still has its keeper; None where that is not to be seen from here."""
+    live, away = state.live, seen.watcher is not None and seen.watcher.host != socket.gethostname()
+    if live is None or live.keeper_pid is None or live.handle is None or state.backend != "process" or away:
+        return None
+    from runward.backends.process import attempts
+
+    found = attempts.look(live.handle)
+    return None if found.start is None or found.rebooted else not (found.orphaned and found.exit is None)
 
 
 def _later(store: sqlite.SqliteStore, row: ports.RunRow, state: run.RunState) -> scoring.Later | None:
