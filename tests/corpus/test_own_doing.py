@@ -91,3 +91,10 @@ def test_a_bus_error_in_a_mapped_file_is_no_lack_of_shared_memory() -> None:
     other = '  File "/w/corpus/queue.py", line 12 in put\n'
     assert _judged(_STEPS + dump + mapped, exit_code=135) == ("data_error", "hold")
     assert _judged(_STEPS + dump + other, exit_code=135) == ("shm", "change")
+
+
+def test_an_exception_said_in_passing_counts_where_nothing_else_speaks() -> None:
+    said = "shards.reader: KeyError: 'tokens'\n"
+    assert _judged(_STEPS + said) == ("exception", "hold")
+    assert _judged(_STEPS + said + _MORE, exit_code=0) == ("none", "none")
+    assert _judged(_STEPS + said + "Segmentation fault (core dumped)\n", exit_code=139)[0] == "segfault"

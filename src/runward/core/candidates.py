@@ -68,6 +68,8 @@ class Candidate:
 
 FALLBACK = "python_exception"
 """The rule for any exception: speaks only where no other rule knows the line."""
+_GENERAL = {FALLBACK: 1, "exception_in_passing": 2}
+"""The higher, the less its rule knows of a line."""
 ENDS = (_C.TIME_LIMIT, _C.PREEMPTED, _C.NODE_FAILURE, _C.CANCELLED)
 
 
@@ -310,10 +312,10 @@ def _one_a_line(found: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _stands_over(candidate: Candidate, other: Candidate) -> bool:
-    """Any rule that knows the line stands over the one for any exception; else the stronger one does."""
-    general = (candidate.rule == FALLBACK, other.rule == FALLBACK)
+    """Any rule that knows the line stands over those for any exception; else the stronger one does."""
+    general = (_GENERAL.get(candidate.rule, 0), _GENERAL.get(other.rule, 0))
     if general[0] != general[1]:
-        return general[1]
+        return general[0] < general[1]
     return (candidate.weight, candidate.full) > (other.weight, other.full)
 
 
