@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runward import ports
-from runward.backends.slurm import arrays, backend, clusters, limits, one_run, records, words
+from runward.backends.slurm import again, arrays, backend, clusters, limits, one_run, records, words
 from runward.core import (
     effects,
     errors,
@@ -161,28 +161,11 @@ def attach(target: str, *, act: bool) -> tuple[str, tuple[str, ...], str, str]:
     return f"{job_id}@{record.restarts or 0}", command, record.workdir or os.getcwd(), full
 
 
-_KEPT = {
-    "JobName": "--job-name",
-    "Partition": "--partition",
-    "Account": "--account",
-    "QOS": "--qos",
-    "TimeLimit": "--time",
-    "NumTasks": "--ntasks",
-    "CPUs/Task": "--cpus-per-task",
-    "ReqNodeList": "--nodelist",
-    "Features": "--constraint",
-    "Reservation": "--reservation",
-}
-
-
 def keep_attached(name: str, target: str) -> None:
     """Write down with which options a job that was handed over is submitted again, and where."""
     shown = slurm.show(target)
-    found = [f"{option}={shown[key]}" for key, option in _KEPT.items() if shown.get(key)]
-    found = [one for one in found if one != "--time=UNLIMITED"]
-    if shown.get("ArrayTaskId", "").isdigit():
-        found.append(f"--array={shown['ArrayTaskId']}-{shown['ArrayTaskId']}")
     excluded = _list(shown.get("ExcNodeList", ""))
+    found = again.options(shown, slurm.record_of(target))
     body: Mapping[str, Any] = {"sbatch": found, "exclude": excluded, "cluster": slurm.parse(target)[1]}
     folders.write(places.run_dir(name), OPTIONS, body)
 

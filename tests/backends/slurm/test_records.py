@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runward.backends.slurm import paths, records, words
+from runward.backends.slurm import again, paths, records, words
 from runward.core import job, prefixes
 
 DATA = Path(__file__).parent / "data"
@@ -131,3 +131,38 @@ def test_the_daemon_of_a_node_is_no_node_that_could_be_left_out() -> None:
     line = "slurmstepd-n1: error: *** JOB 53 ON n1 CANCELLED AT 2026-11-28T09:21:55 DUE TO NODE FAILURE ***"
     assert prefixes.split(line).node is None
     assert prefixes.split("gpu-a12: error: lost").node == "gpu-a12"
+
+
+@pytest.mark.parametrize(
+    ("shown", "options"),
+    [
+        ({"TresPerNode": "gres:gpu:8"}, ["--gres=gpu:8"]),
+        ({"TresPerNode": "gres/gpu:a100:4,gres/shard:2"}, ["--gres=gpu:a100:4,shard:2"]),
+        ({"TresPerNode": "gpu:2"}, ["--gres=gpu:2"]),
+        ({"TresPerJob": "gres/gpu:4"}, ["--gpus=4"]),
+        ({"TresPerJob": "gres:gpu:h100:4"}, ["--gpus=h100:4"]),
+        ({"TresPerTask": "cpu=8,gres/gpu=1", "CPUs/Task": "8"}, ["--cpus-per-task=8", "--gpus-per-task=1"]),
+        ({"TresPerTask": "cpu:24"}, []),
+        (
+            {"CpusPerTres": "gres:gpu:64", "MemPerTres": "gpu:262144"},
+            ["--cpus-per-gpu=64", "--mem-per-gpu=262144"],
+        ),
+        ({"NtasksPerN:B:S:C": "8:0:*:*", "NumNodes": "2-2"}, ["--nodes=2-2", "--ntasks-per-node=8"]),
+        ({"NtasksPerN:B:S:C": "0:0:*:*", "MinMemoryNode": "0", "TimeLimit": "UNLIMITED"}, []),
+        ({"OverSubscribe": "NO", "MinMemoryNode": "80G"}, ["--mem=80G", "--exclusive"]),
+        ({"OverSubscribe": "OK", "Requeue": "0", "ArrayTaskId": "3"}, ["--no-requeue", "--array=3-3"]),
+    ],
+)
+def test_a_job_is_submitted_again_with_all_that_it_was_given(
+    shown: dict[str, str], options: list[str]
+) -> None:
+    assert again.options(shown, records.Record("7", "RUNNING")) == options
+
+
+def test_a_job_is_submitted_again_with_its_outputs_as_patterns(version: Path) -> None:
+    queue = records.parse_squeue((version / "squeue.txt").read_text())
+    shown = (version / "scontrol.txt").read_text().splitlines()[0]
+    fields = records.scontrol_fields(shown)
+    found = again.options(fields, queue[fields["JobId"]])
+    assert [one for one in found if one.startswith("--output=")] == ["--output=/scratch/demo/l-%j.txt"]
+    assert "--time=00:01:00" in found
