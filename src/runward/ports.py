@@ -5,7 +5,6 @@ fake under `tests/fakes`. Adapters never let a bare exception of the world throu
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from runward.core import errors, log_data
@@ -74,10 +73,6 @@ class Runner(Protocol):
 
         Raises FileNotFoundError, PermissionError, IsADirectoryError; ContactLost.
         """
-        ...
-
-    def forward(self, port: int, host: str = "127.0.0.1") -> AbstractContextManager[int]:
-        """A local port that leads to `host:port` as seen from that place, while the context is open."""
         ...
 
 

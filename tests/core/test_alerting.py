@@ -60,12 +60,15 @@ class Life:
     def wait(self, seconds):
         end = self.now + seconds
         while True:
-            nxt = alerting.next_due(self.board, self.settings)
-            self.now = min(end, max(self.now, nxt)) if nxt is not None else end
             self.board, sent = alerting.due(self.board, self.settings, self.now)
             self.sent += sent
-            if self.now >= end and not sent:
+            if sent:
+                continue
+            if self.now >= end:
                 return [message.title for message in self.sent]
+            self.now = min(
+                end, *(alert.due_at for alert in self.board.alerts if alert.due_at > self.now), end
+            )
 
     @property
     def words(self):

@@ -1,7 +1,6 @@
 """A runner that answers from a table, and remembers what it was asked."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from runward import ports
@@ -38,7 +37,3 @@ class FakeRunner:
         if path not in self.files:
             raise FileNotFoundError(path)
         return self.files[path][offset : offset + limit]
-
-    @contextlib.contextmanager
-    def forward(self, port: int, host: str = "127.0.0.1") -> Iterator[int]:
-        yield port

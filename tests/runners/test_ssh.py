@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import time
-import urllib.request
 
 import pytest
 
@@ -260,32 +259,6 @@ def test_calls_can_share_one_connection(net, box):
     assert runner.run(call("true")).ok
     assert len(list(folder.iterdir())) == 1
     assert runner.run(call("printf", "x")).stdout == b"x"
-
-
-def test_a_port_there_can_be_reached_from_here(net, box, tmp_path):
-    import subprocess
-
-    (box.home / "page").write_text("hello")
-    server = subprocess.Popen(
-        ["ip", "netns", "exec", box.ns, "python3", "-m", "http.server", "8231", "--bind", "127.0.0.1"],
-        cwd=box.home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        last = None
-        for _ in range(200):
-            try:
-                with net.runner(box.alias).forward(8231) as port:
-                    body = urllib.request.urlopen(f"http://127.0.0.1:{port}/page", timeout=10).read()
-                break
-            except OSError as error:
-                last = error
-                time.sleep(0.1)
-        else:
-            pytest.fail(str(last))
-        assert body == b"hello"
-    finally:
-        server.kill()
-        server.wait()
 
 
 @pytest.mark.parametrize(

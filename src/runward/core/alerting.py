@@ -131,13 +131,6 @@ def due(board: Board, settings: Settings, now: float) -> tuple[Board, tuple[noti
     return board, (*wanted, *sent)
 
 
-def next_due(board: Board, settings: Settings) -> float | None:
-    """Monotonic instant of the next thing to send; None when nothing waits."""
-    if any(message.word in settings.words for message in board.waiting):
-        return 0.0
-    return min((a.due_at for a in board.alerts if _speaks(a, settings)), default=None)
-
-
 def rebuilt(history: Sequence[events.Event], settings: Settings, now: float, wall: float) -> Board:
     """The board of a run whose journal was written by earlier watchers: what fires, and the news of the last day.
 

@@ -41,9 +41,6 @@ SLOW = (
 )
 """Sampled every 30 s, with processes and MIG instances."""
 
-ON_DEMAND = ("pcie_tx_mb_s", "pcie_rx_mb_s")
-"""NVML samples each of these for 20 ms."""
-
 SLOW_EVERY_S = 30.0
 HUNG_AFTER_S = 30.0
 """A query without an answer for this long is a diagnosis of its own."""

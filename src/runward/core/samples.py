@@ -18,7 +18,6 @@ _UNITS = {"": 1, "k": 10**3, "kb": 10**3, "kib": 2**10, "mb": 10**6, "mib": 2**2
 _CLOCK = re.compile(r"(?:(?P<d>\d+) days?, )?(?:(?P<h>\d+):)?(?P<m>\d+):(?P<s>\d+(?:\.\d+)?)")
 _SPOKEN = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|m|s)")
 _PAIR = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\"[^\"]*\"|[^\s,;]+)")
-_NAMED_STEP = re.compile(r"\(\?P<step>")
 
 
 class Kind(StrEnum):

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from typing import IO
 
 from runward import ports
@@ -48,13 +47,6 @@ class Local:
             return os.pread(descriptor, limit, offset)
         finally:
             os.close(descriptor)
-
-    @contextlib.contextmanager
-    def forward(self, port: int, host: str = "127.0.0.1") -> Iterator[int]:
-        """A port of this machine leads to itself."""
-        if host not in {"127.0.0.1", "localhost"}:
-            raise ports.ContactLost(f"a local runner forwards loopback ports only, not {host}:{port}")
-        yield port
 
 
 def _communicate(process: subprocess.Popen[bytes], call: ports.Call) -> ports.Completed:

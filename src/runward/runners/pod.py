@@ -1,12 +1,8 @@
 """Commands in a pod, by `kubectl exec` with the user's own rights: no shell, no terminal."""
 
 import base64
-import contextlib
-import os
 import re
-import subprocess
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runward import ports
@@ -92,43 +88,3 @@ class Pod:
             words = done.stderr.decode("utf-8", "replace").strip()[:300]
             raise ports.ContactLost(f"{self.name}: {path} cannot be read there: {words or done.code}")
         return base64.b64decode(done.stdout)
-
-    @contextlib.contextmanager
-    def forward(self, port: int, host: str = "127.0.0.1") -> Iterator[int]:
-        """See `ports.Runner.forward`: `kubectl port-forward`, to the pod itself only."""
-        if host not in {"127.0.0.1", "localhost"}:
-            raise ports.ContactLost(f"{self.name}: a pod forwards its own ports only, not {host}:{port}")
-        where = ("-n", self.namespace) if self.namespace else ()
-        argv = (*self.kubectl, "port-forward", *where, f"pod/{self.pod}", f":{port}")
-        child = subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
-        )
-        try:
-            yield self._forwarded(child)
-        finally:
-            child.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(5.0)
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-            for stream in (child.stdout, child.stderr):
-                if stream is not None:
-                    stream.close()
-
-    def _forwarded(self, child: subprocess.Popen[bytes]) -> int:
-        """The local port, as kubectl's first line tells it."""
-        out = child.stdout
-        if out is None:
-            raise ports.ContactLost(f"{self.name}: no output of kubectl port-forward")
-        os.set_blocking(out.fileno(), False)
-        end, text = time.monotonic() + 15.0, ""
-        while time.monotonic() < end:
-            text += (out.read() or b"").decode("utf-8", "replace")
-            found = re.search(r"Forwarding from 127\.0\.0\.1:(\d{1,5}) ->", text)
-            if found:
-                return int(found[1])
-            if child.poll() is not None:
-                break
-            time.sleep(0.05)
-        raise ports.ContactLost(f"{self.name}: kubectl port-forward gave no port: {text[:200]}")

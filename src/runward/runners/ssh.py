@@ -4,13 +4,11 @@ One short connection a call (or a shared master), never a question, always a dea
 back is contact lost, whatever happened there. The far side needs a POSIX shell and nothing else.
 """
 
-import contextlib
 import os
 import re
 import shlex
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from runward import ports
@@ -109,30 +107,7 @@ class Ssh:
             case _:
                 return done.stdout
 
-    @contextlib.contextmanager
-    def forward(self, port: int, host: str = "127.0.0.1") -> Iterator[int]:
-        """See `ports.Runner.forward`."""
-        here = _free_port()
-        spec = f"127.0.0.1:{here}:{host}:{port}"
-        argv = (
-            *self.argv(forwarding=True),
-            "-N", "-o", "ExitOnForwardFailure=yes", "-L", spec, "--", self.host,
-        )  # fmt: skip
-        process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            _until_open(here, process, self._link.connect_timeout_s + 5.0, self.name)
-            yield here
-        finally:
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def argv(self, *, forwarding: bool = False) -> tuple[str, ...]:
+    def argv(self) -> tuple[str, ...]:
         """Ssh and its options, without the host."""
         link = self._link
         settings = [
@@ -140,12 +115,11 @@ class Ssh:
             f"ConnectTimeout={link.connect_timeout_s}",
             "ServerAliveInterval=10",
             "ServerAliveCountMax=3",
+            "ClearAllForwardings=yes",
         ]
-        if not forwarding:
-            settings.append("ClearAllForwardings=yes")
-            if link.control_dir is not None:
-                path = link.control_dir.replace("%", "%%")
-                settings += ["ControlMaster=auto", f'ControlPath="{path}/%C"', "ControlPersist=60"]
+        if link.control_dir is not None:
+            path = link.control_dir.replace("%", "%%")
+            settings += ["ControlMaster=auto", f'ControlPath="{path}/%C"', "ControlPersist=60"]
         words = [word for setting in settings for word in ("-o", setting)]
         return (*link.program, "-T", *words, *link.options)
 
@@ -234,30 +208,3 @@ def _last_line(data: bytes) -> str:
 
 def _is_local(done: ports.Completed) -> bool:
     return done.stderr.endswith((b": not found", b": not executable"))
-
-
-def _free_port() -> int:
-    import socket  # noqa: PLC0415 -- for forwarded ports only; commands, the common case, do without
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _until_open(port: int, process: subprocess.Popen[bytes], seconds: float, name: str) -> None:
-    import socket  # noqa: PLC0415 -- see above
-
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise ports.ContactLost(
-                f"{name}: the port could not be forwarded (ssh exit {process.returncode})"
-            )
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise ports.ContactLost(f"{name}: the port could not be forwarded within {seconds:.0f} s")

@@ -39,7 +39,6 @@ _MAX_CONTEXT = 1 << 20
 _MUCH, _MANY = 32 << 20, 256
 """Bytes, and files, above which several processes read them."""
 _WORKERS = 8
-Resolver = Callable[[str], Sources]
 _RESOLVERS: dict[str, str] = {
     "docker": "runward.wiring.docker:diagnosable",
     "slurm": "runward.wiring.slurm:diagnosable",

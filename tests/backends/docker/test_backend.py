@@ -97,7 +97,6 @@ def test_stopping_asks_first_and_insists_after_the_grace(docker, engine) -> None
     seen = state(docker, container)
     assert seen.state is job.JobState.CANCELLED
     assert seen.exit == job.ExitStatus(signum=9)
-    assert docker.asked_to_end(container)
 
 
 def test_stopping_now_asks_for_nothing_first(docker, engine) -> None:
@@ -105,7 +104,6 @@ def test_stopping_now_asks_for_nothing_first(docker, engine) -> None:
     docker.cancel(container, ports.EndPlan(grace_s=3600.0, now=True))
     until(lambda: state(docker, container).state.final)
     assert state(docker, container).exit == job.ExitStatus(signum=9)
-    assert docker.asked_to_end(container)
 
 
 def test_another_stop_signal_than_the_images_is_sent(docker, engine) -> None:
@@ -135,7 +133,6 @@ def test_a_stop_by_the_user_is_cancelled_and_named(docker, engine) -> None:
     assert [w.detail for w in seen.witnesses if w.fact == "cancelled_by"] == [
         "kill (signal 9) through the engine"
     ]
-    assert not docker.asked_to_end(container)
 
 
 def test_a_kill_from_outside_the_engine_has_no_witness(docker, engine) -> None:

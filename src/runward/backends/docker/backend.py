@@ -56,7 +56,6 @@ class DockerBackend:
         self._known: dict[str, containers.Container] = {}
         self._events: dict[str, list[containers.ContainerEvent]] = {}
         self._oom_kills: dict[str, tuple[int, int]] = {}
-        self._asked: set[str] = set()
         self._events_until: float | None = None
         self._followers: dict[str, output.Follower] = {}
 
@@ -153,7 +152,6 @@ class DockerBackend:
         seen = self.inspect(job_id)
         if seen is None or not seen.alive:
             return
-        self._asked.add(seen.id)
         if plan.now:
             self._try("POST", f"/containers/{seen.id}/kill", {"signal": "KILL"})
             return
@@ -184,10 +182,6 @@ class DockerBackend:
         """Let the readers of a container that is over wait for the last of its log."""
         if job_id in self._followers:
             self._followers[job_id].ended()
-
-    def asked_to_end(self, job_id: str) -> bool:
-        """Whether this process asked the container to end."""
-        return job_id in self._asked
 
     # -- the parts ----------------------------------------------------------------------------------------
 
