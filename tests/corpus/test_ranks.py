@@ -246,3 +246,91 @@ def test_the_name_of_a_log_tells_its_rank(guess, name: str) -> None:
 def test_of_torchruns_attempts_the_last_one_counts(guess) -> None:
     logs = {f"l/attempt_{a}/{r}/stderr.log": _fault("", "ValueError: a" if r == 2 - a else _ECHO) for a in (0, 1) for r in range(3)}  # fmt: skip
     assert guess(logs) == ("exception", 1)
+
+
+_WAITING = "    all_reduce (torch/distributed/distributed_c10d.py:28)\n    fit (fit.py:1)\n"
+_READING = "    read (data/shards.py:8)\n    fit (fit.py:1)\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["# py-spy dump, rank {r} (pid 70{r})", "$ py-spy dump --pid 70{r}", "Process 70{r}: python fit.py"],
+)
+@pytest.mark.parametrize(
+    ("away", "rank"), [((2,), 2), ((1, 2), None), ((), None)], ids=["one", "two", "none"]
+)
+def test_the_one_printed_stack_that_does_not_wait_names_its_rank(guess, head, away, rank) -> None:
+    log = "".join(f"rank {r} pid 70{r}\n" for r in range(4)) + _steps()
+    for r in range(4):
+        body = _READING if r in away else _WAITING
+        log += (
+            head.format(r=r)
+            + f'\nThread 70{r} (active): "MainThread"\n{body}Thread 9 (idle): "Thread-1"\n{_WAITING}'
+        )
+    assert guess(log, process="running", silent_s=3600, gpu_util=100) == ("hang", rank)
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        ("  1 rank has launched up to operation 8\n  Rank 21 -- GPU 5 managed by process 312 on node 172.16.6.2\n", 21),
+        ("".join(f"rank {r}: flight recorder tail: seq {9 if r == 3 else 10} allgather\n" for r in range(6)) + _timeouts(*range(6)), 3),
+        ("".join(
+            f"Waiting in store based barrier to initialize process group for rank: {r}, key: k:1 (world_size=8, worker_count=7, timeout=1)\n"
+            for r in range(8) if r != 6
+        ) + "RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: k:1 (world_size=8, worker_count=7, timeout=1)\n", 6),
+    ],
+    ids=["ras", "recorder", "barrier"],
+)  # fmt: skip
+def test_a_tool_or_the_others_say_who_is_behind(guess, log: str, rank: int) -> None:
+    context = (
+        {"exit_code": 1} if "ed out" in log else {"process": "running", "silent_s": 3600, "gpu_util": 100}
+    )
+    assert guess(_steps() + log, **context)[1] == rank
+
+
+def _wrapped(index: int, text: str) -> str:
+    import json
+
+    pod = {
+        "pod_name": f"ddp-{index}-x8k2q",
+        "labels": {"batch.kubernetes.io/job-completion-index": str(index)},
+    }
+    return "".join(
+        json.dumps({"time": "2031-05-13T07:30:59Z", "kubernetes": pod, "log": line}) + "\n"
+        for line in text.splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_steps() + "".join(_said(f"logs/rank_{r}.log:", text) for r, text in ((5, _fault()), (0, _fault("", _ECHO)))), 5),
+        (_wrapped(0, _steps()) + _wrapped(5, _fault()) + _wrapped(0, _fault("", _ECHO)), 5),
+        (_steps("[2031-07-01T15:10:44.6Z] [9ab84e8c] || <info> [rank=0] ") + _fault("[2031-07-01T15:10:45.6Z] [9ab84e8d] || <info> [rank=5] "), 5),
+        (_steps() + "==> 912_0_log.err <==\n" + _fault("", _ECHO) + "==> 912_3_log.err <==\n" + _fault(), 3),
+        (_said("[n1:-] ", "launcher: host n1 is node_rank 1, nproc_per_node=8, world 16") + _steps("[n0:0] ") + _fault("[n1:5] "), 13),
+        (_steps() + "Error in rank 5: KeyError: 'x'\n", 5),
+        (_steps() + "ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3 Error Snippet]:\n" + _fault(), 3),
+    ],
+    ids=["grep", "collector", "two-ids", "submitit", "node-rank", "words", "ray-train"],
+)  # fmt: skip
+def test_whoever_shows_the_lines_of_many_tells_whose_they_are(guess, log: str, rank: int) -> None:
+    assert guess(log) == ("exception", rank)
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        ("rank 9 -> n3 gpu 1\nrank 10 -> n3 gpu 2\nn3$ dcgmi health -c\n| GPU 2 had uncorrectable memory errors and row remapping failed. |\n", 10),
+        ("rank 22 = node g3 gpu 6 (0000:db:00.0)\nNVRM: Xid (PCI:0000:db:00): 79, pid=1, GPU has fallen off the bus.\n", 22),
+    ],
+    ids=["number-at-a-prompt", "bus"],
+)  # fmt: skip
+def test_a_gpu_that_a_tool_names_is_the_rank_that_was_put_on_it(guess, log: str, rank: int) -> None:
+    assert guess(_steps() + log) == ("gpu_hardware", rank)
+
+
+def test_a_task_of_srun_that_is_a_launcher_is_no_rank(guess) -> None:
+    log = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \nsrun: error: n2: task 1: Killed\n"
+    assert guess(_steps() + log) == ("killed", None)

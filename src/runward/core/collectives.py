@@ -43,7 +43,10 @@ def suspects(
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
+        or _reached(book)
         or _recorded(ctx, behind=False)
+        or _stacks(book)
+        or _barrier(book)
         or _stuck(book)
         or _silent(book, found, ctx)
         or _straggler(book)
@@ -66,6 +69,11 @@ def _recorded(ctx: context.Context, *, behind: bool) -> Suspects | None:
     few = 0 < len(seen.silent) <= max(1, (len(seen.silent) + len(seen.ranks)) // 4) and len(seen.ranks) > 1
     why = f"no flight-recorder dump of it: {seen.text}"
     return Suspects(seen.silent, why, proven=False, proof=seen.evidence()) if few else None
+
+
+def of_silence(book: casebook.Casebook) -> Suspects | None:
+    """Who holds up a training that is merely silent: named by a tool, behind in calls, or elsewhere by its stack."""
+    return named(book) or _counters(book) or _reached(book) or _stacks(book)
 
 
 def named(book: casebook.Casebook) -> Suspects | None:
@@ -123,6 +131,51 @@ def _sequences(book: casebook.Casebook) -> Suspects | None:
         return None
     why = f"it waits in collective {low}, the others in {high}"
     return Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1],))
+
+
+def _reached(book: casebook.Casebook) -> Suspects | None:
+    """The rank whose recorded calls end before those of all others."""
+    last: dict[int, tuple[int, casebook.Entry]] = {}
+    for entry in book.with_field("reached"):
+        rank, number = entry.signal.rank, int(entry.signal.fields["reached"])
+        if rank is not None and number >= last.get(rank, (0, entry))[0]:
+            last[rank] = (number, entry)
+    low = min((number for number, _ in last.values()), default=0)
+    behind = [rank for rank, (number, _) in last.items() if number == low]
+    if len(behind) != 1 or len(last) < _ENOUGH:
+        return None
+    why = f"its recorded calls end with {low}, those of all others later"
+    return Suspects((behind[0],), why, proven=False, entries=(last[behind[0]][1],))
+
+
+def _stacks(book: casebook.Casebook) -> Suspects | None:
+    """The rank that by its printed stack is no waiting one, while the others are."""
+    from runward.core import printed_stacks  # noqa: PLC0415 -- few logs hold stacks
+
+    one = printed_stacks.apart(book)
+    if one is None or one.rank is None:
+        return None
+    text = f"{one.head}: {one.frames[0]}"
+    proof = failures.Evidence(text, file=one.file, offset=one.offset, rank=one.rank, source="log")
+    return Suspects(
+        (one.rank,), f"it stands in {one.frames[0]}, the others wait", proven=False, proof=(proof,)
+    )
+
+
+def _barrier(book: casebook.Casebook) -> Suspects | None:
+    """The few ranks that did not say that they wait for the others at the start, where all others do."""
+    waiting = {e.signal.rank: e for e in book.with_field("waits_world") if e.signal.rank is not None}
+    worlds = {int(e.signal.fields["waits_world"]) for e in waiting.values()}
+    if len(worlds) != 1 or min(worlds) > _MOST_RANKS:
+        return None
+    missing = tuple(sorted(set(range(min(worlds))) - set(waiting)))
+    if not missing or len(missing) > max(1, min(worlds) // 4):
+        return None
+    last = max(waiting.values(), key=lambda entry: entry.order)
+    return Suspects(missing, "the others wait for it at the start", proven=False, entries=(last,))
+
+
+_MOST_RANKS = 65536
 
 
 def _other_call(book: casebook.Casebook) -> Suspects | None:

@@ -115,7 +115,7 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
         chosen = (before[-1] if before and not book.advances_after(before[-1].order) else None) or chosen
     if chosen is None or chosen.weight < _floor(ctx):
         chosen = standing.judge(book, ctx)
-        return Finding(chosen, found, None, dropped, known)
+        return Finding(chosen, found, _of_silence(chosen, book), dropped, known)
     suspects = _suspects(chosen, found, book, ctx)
     if suspects and suspects.proven and chosen.cause in TIMEOUTS and suspects.ranks:
         chosen = replace(chosen, cause=_C.HANG)
@@ -136,6 +136,14 @@ def _suspects(
     from runward.core import collectives  # noqa: PLC0415 -- a start without it is 2 ms shorter
 
     return collectives.suspects(book, found, ctx)
+
+
+def _of_silence(chosen: candidates.Candidate, book: casebook.Casebook) -> "collectives.Suspects | None":
+    if chosen.cause is not _C.HANG:
+        return None
+    from runward.core import collectives  # noqa: PLC0415 -- see `_suspects`
+
+    return collectives.of_silence(book)
 
 
 def _only_echoes(chosen: candidates.Candidate | None, ctx: context.Context) -> bool:

@@ -15,6 +15,7 @@ _LOST = (_C.NCCL_ERROR, _C.NETWORK, _C.RENDEZVOUS)
 _LOST_PEER = re.compile(
     r"(?i)remote process exit|ncclRemoteError|by (?:remote )?peer|got 0 bytes|broken pipe|communicator was aborted"
     r"|connection (?:was )?(?:closed|reset|refused)|status=12\b|keep-?alive|wait timeout|timed out|rendezvous\w*error"
+    r"|PTLTE_NOT_FOUND|OFI poll failed"
 )
 """Words of a rank that only tells that another one went away or did not come."""
 _SURROUNDINGS = (
@@ -67,6 +68,9 @@ def rank(
 def _everyones(case: whose.Case) -> bool:
     """Whether every rank that is known says the same, or several lack the same thing: the matter of no single one."""
     chosen, ranks = case.chosen, case.book.ranks
+    if chosen.cause in _SURROUNDINGS and chosen.rank is None:
+        own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
+        return len(own) >= _SEVERAL
     if chosen.rank is None or len(ranks) <= 1:
         return False
     words = _words(chosen)
@@ -163,7 +167,7 @@ _ASKED = (
     whose.spoken,
     whose.by_process,
     whose.by_pod,
-    whose.by_bus,
+    whose.by_gpu,
     whose.own,
     whose.in_table,
     whose.by_exit,

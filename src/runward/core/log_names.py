@@ -11,6 +11,7 @@ _MARKED = (
         r"(?P<rank>\d{1,6})(?=\D|$)"
     ),
     r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",
+    r"(?i)_(?P<rank>\d{1,5})_log\.(?:out|err)$",
     r"(?i)(?:^|[-_.])(?:out|err|log|txt|output)\.(?P<rank>\d{1,5})$",
 )
 _FOLDERS = (

@@ -87,6 +87,9 @@ _NOISE = [
         r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|colossalai|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)|\|)",
     ),
     ("k", r"kernel: ?"),
+    ("[", r"\[(?:[0-9a-f]{7,12}|launcher|main)\](?= )"),
+    ("|", r"\|\|(?= )"),
+    ("<", rf"<{_SMALL_LEVELS}>(?= )"),
     ("s", r"slurmstepd: error: (?=\S*Error)"),
     ("s", r"std(?:err|out) [FP] "),
 ]
@@ -112,26 +115,17 @@ _GLOG_LEVEL = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CR
 def split(line: str, year: int | None = None) -> Prefix:
     """The front of `line`. `year` completes stamps that have none; without it they give no instant."""
     found = _Found(year)
-    place = 0
-    head = line[:_LIMIT]
-    for _ in range(8):
-        start = _SKIP.match(head, place)
-        at = start.end() if start else place
-        step = found.take(head, at)
-        if step is None or step <= at:
-            break
-        place = step
-    rest = line[place:].lstrip(":") if place else line
-    body = rest.lstrip(" \t")
-    speaker = "".join(found.speaker)
-    indent = len(rest) - len(body)
+    body, indent = found.front(line)
     record = structured.read(body)
-    if record is not None:
+    if record is not None and record.wrapped:
+        body, indent = found.front(found.record(record))
+    elif record is not None:
         body = found.record(record)
     elif found.level and found.rank is None and found.number is None:
         found.behind(line[-_LIMIT:])
     voice = found.voice()
     rank = voice.number if voice.assumed else found.rank
+    speaker = "".join(found.speaker)
     return Prefix(body, rank, found.node, found.at, found.local, found.level, speaker, indent, voice)
 
 
@@ -146,9 +140,26 @@ class _Found:
         self.number: int | None = None
         self.process = ""
         self.tag = ""
+        self.through = False
+        """Whether the number counts over all nodes."""
         self.at: float | None = None
         self.level = ""
         self.speaker: list[str] = []
+
+    def front(self, line: str) -> tuple[str, int]:
+        """Take all prefixes of `line`; gives its message and the blanks before it."""
+        place = 0
+        head = line[:_LIMIT]
+        for _ in range(8):
+            start = _SKIP.match(head, place)
+            at = start.end() if start else place
+            step = self.take(head, at)
+            if step is None or step <= at:
+                break
+            place = step
+        rest = line[place:].lstrip(":") if place else line
+        body = rest.lstrip(" \t")
+        return body, len(rest) - len(body)
 
     def take(self, head: str, at: int) -> int | None:
         """Where the prefix that begins at `at` ends, or None when there is none."""
@@ -172,7 +183,11 @@ class _Found:
         self.rank = record.rank if self.rank is None else self.rank
         self.node = self.node or record.node
         self.local = record.local if self.local is None else self.local
+        if record.number is not None and self.number is None:
+            self.number, self.through = record.number, True
         self.level = record.level or self.level
+        if record.wrapped:
+            self.speaker.append(record.node or "")
         stamp = _STAMP.match(record.stamp) if self.at is None else None
         if stamp is not None:
             self.at = instant(stamp.groupdict(), self.year)
@@ -190,9 +205,8 @@ class _Found:
             pod = self.node if self.node and speakers.ordinal(self.node) else ""
             return voices.Voice(node=pod) if pod else voices.NOBODY
         assumed = self.rank is None and self.number is not None
-        return voices.Voice(
-            self.process, self.rank, number, self.node or "", assumed, self.tag if assumed else ""
-        )
+        node = "" if self.through else self.node or ""
+        return voices.Voice(self.process, self.rank, number, node, assumed, self.tag if assumed else "")
 
     def _keep(self, groups: dict[str, str | None], speaker: str) -> None:
         if speaker:

@@ -15,7 +15,19 @@ _MOST_BYTES = 8 << 20
 _LINE = 1000
 _LEAST_PID = 300
 """A number before a line from which on it is taken for a process, where the line tells a rank."""
-_BESIDE = (b"pid", b"process ", b"local", b"node", b"machine", b"group", b"global", b"world", b"member")
+_BESIDE = (
+    b"pid",
+    b"process ",
+    b"local",
+    b"node",
+    b"machine",
+    b"group",
+    b"global",
+    b"world",
+    b"member",
+    b"gpu",
+    b"cuda",
+)
 _COUNTS = (b"nproc", b"num_local_procs", b"num_processes", b"world_size", b"world size")
 _BUS_END = b":00.0"
 _RANK = re.compile(
@@ -45,6 +57,15 @@ _WORLD = re.compile(
 )
 _IP = re.compile(r"\bip[=:] ?(?P<node>[\d.]{7,15})")
 _BUS = re.compile(r"(?i)(?:0000)?(?:[0-9a-f]{4}:)?(?P<bus>[0-9a-f]{2}):(?P<dev>[0-9a-f]{2})")
+_ADDRESS = re.compile(r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d\b")
+_NAMED_NODE = re.compile(r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b")
+_DEVICE = re.compile(
+    r"(?P<node>[A-Za-z][\w.-]{0,60}\d)[ ,:/(]{1,3}(?:gpu|GPU|cuda|device)[ :=#]{0,2}(?P<index>\d{1,2})\b"
+)
+_PROMPT = re.compile(
+    rb"^\[?(?:[\w.-]{1,40}@)?(?P<node>[A-Za-z][\w.-]{0,60})?(?:[: ][^\n$#]{0,60})?[$#] (?P<command>\S[^\n]{0,300})",
+    re.MULTILINE,
+)
 _INDEX = re.compile(r"(?:^|\bgpu ?|\| +)(?P<index>\d{1,2})(?=[,: ])")
 
 
@@ -151,13 +172,28 @@ class _Said:
         local, at = _LOCAL.search(text), _IP.search(text)
         node = at["node"] if at else voices.short(front.node)
         number = int(local["local"]) if local else None
+        if len(ranks) == 1:
+            self._gpu_of(min(ranks), text)
         if len(ranks) == 1 and (pid or local):
             self.bind(min(ranks), node, number, pid)
         elif number is not None and pid:
             self._book.voices.place(f":{pid}", node, number)
 
+    def _gpu_of(self, rank: int, text: str) -> None:
+        """A line in which a rank stands beside a node and its GPU: `rank 3 -> n1 gpu 3 (0000:1b:00.0)`."""
+        found = _DEVICE.search(text)
+        if found is None:
+            return
+        node, number = voices.short(found["node"]), int(found["index"])
+        self.bind(rank, node, number)
+        bus = _ADDRESS.search(text)
+        if bus:
+            self.buses[(node, bus_of(bus[0]))] = (rank, number)
+
     def _layout(self, body: str, node: str) -> None:
         """Which ranks a node has."""
+        named = _NAMED_NODE.search(body)
+        node = voices.short(named["node"]) if named else node
         known = self._nodes.setdefault(node, {})
         for name, pattern in (("index", _NODE_RANK), ("count", _PER_NODE)):
             found = pattern.search(body)
@@ -252,9 +288,11 @@ def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[str]:
     if edges is None or signal.offset is None:
         return []
     at = signal.offset - (edges.size - len(edges.tail))
-    text = edges.tail if at >= 0 else edges.head
-    at = at if at >= 0 else signal.offset
-    above = [found[1].decode() for found in _CALLER.finditer(text[max(0, at - _REPORT) : at])]
+    text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
+    above = [found[1].decode() for found in _CALLER.finditer(_above(signal, book))]
+    above += [
+        found[1].decode() for found in _DEAD.finditer(_above(signal, book)[-_REPORT // 8 :]) if found[1]
+    ]
     below = [(found[1] or found[2]).decode() for found in _DEAD.finditer(text[at : at + _REPORT // 4])]
     return above[-1:] or below[:1]
 
@@ -262,6 +300,39 @@ def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[str]:
 _CALLER = re.compile(rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})")
 _DEAD = re.compile(rb"\n\s{0,16}pid: (\d{1,8})|\n[^\n]{0,300}\bactor ID[^\n]{0,200}?\bpid=(\d{1,8})")
 _REPORT = 4096
+
+
+class Asked(NamedTuple):
+    """The command whose answer a line is: what a person typed above it."""
+
+    node: str = ""
+    command: str = ""
+
+
+def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
+    """The last prompt above a line, and the machine that it names."""
+    found = None
+    for found in _PROMPT.finditer(_above(signal, book)):  # noqa: B007 -- the last one counts
+        pass
+    if found is None:
+        return Asked()
+    node, command = (found[name] or b"" for name in ("node", "command"))
+    return Asked(voices.short(node.decode("utf-8", "replace")), command.decode("utf-8", "replace"))
+
+
+def _above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
+    """The kept text right above a line."""
+    edges = book.edges.get(signals.whole(signal.file))
+    if edges is None or signal.offset is None:
+        return b""
+    at = signal.offset - (edges.size - len(edges.tail))
+    text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
+    return text[max(0, at - _REPORT) : at]
+
+
+def addresses(text: str) -> list[str]:
+    """Bus addresses that a text holds."""
+    return [bus_of(found[0]) for found in _ADDRESS.finditer(text)]
 
 
 def pids(signal: signals.Signal) -> list[str]:

@@ -8,6 +8,8 @@ import functools
 import re
 from typing import NamedTuple
 
+from runward.core import log_names
+
 _NUMBER = r"\d{1,6}"
 _BETWEEN = r"[ :=_#-]{0,2}"
 _RANK = (
@@ -60,7 +62,7 @@ _ALONE = (
     r"\d+,mpirank:(?P<rank>\d{1,6}),(?P<node>[\w.-]+)",
     rf"(?P<node>{_POD})(?:-[a-z]{{1,12}})?",
     rf"{_PROCESS}{_BETWEEN}(?P<number>\d{{1,5}}){_OF}(?:-[a-z]{{1,12}})?",
-    r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?P<number>\d{1,7})",
+    r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?:(?P<number>\d{1,7})|-)",
     r"pod/(?P<node>[\w.-]+)/[\w.-]+",
 )
 """What may be all that a bracket holds."""
@@ -107,6 +109,17 @@ _BARE = (
             rf"(?!slurm(?:step)?d-|(?:{NO_NODES})[-_]?\d)"
             r"(?P<node>[a-z][a-z0-9]{0,12}(?:-[a-z0-9]{1,16}){0,4}(?<=\d)): "
         ),
+    ),
+    (
+        _WORDS,
+        (
+            rf"(?:\w{{1,20}} ){{0,3}}(?:on|in|from|for|of) {_RANK}{_BETWEEN}(?P<rank>{_NUMBER})(?: \w{{1,20}}){{0,2}}: "
+            r"(?=[\w.]{1,80}(?:Error|Exception)\b)"
+        ),
+    ),
+    (
+        _WORDS + _DIGITS + "./",
+        r"(?P<path>(?:[\w.=-]{0,80}/){0,12}[\w.-]{1,80}\.(?:log|out|err|txt)(?:\.\d{1,6})?)[:-](?:\d+[:-])?",
     ),
     (">", rf"> (?={_RANK}{_BETWEEN}\d)"),
 )
@@ -157,9 +170,16 @@ def _bare(head: str, at: int, char: str) -> Tag | None:
         found = _ready(pattern).match(head, at)
         if found is not None:
             groups = found.groupdict()
-            groups["rank"] = groups.get("rank") or groups.get("rank2")
-            return Tag(groups, found.end())
+            groups["rank"] = groups.get("rank") or groups.get("rank2") or _of_path(groups.get("path"))
+            if groups["rank"] is not None or not groups.get("path"):
+                return Tag(groups, found.end())
     return None
+
+
+def _of_path(path: str | None) -> str | None:
+    """The rank of the log that `grep` prints before its lines."""
+    rank = log_names.rank_of(path) if path else None
+    return None if rank is None else str(rank)
 
 
 def _actor(tag: str) -> dict[str, str | None] | None:

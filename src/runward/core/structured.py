@@ -22,6 +22,12 @@ _NODE = re.compile(r'"(?:node|host|hostname|node_name)": ?"(?P<node>[A-Za-z0-9][
 _STAMP = re.compile(
     r'"(?:ts|time|timestamp|asctime|@timestamp|datetime|date)": ?"(?P<at>[\dT:,.+Z -]{10,40})"'
 )
+_COLLECTORS = ('"kubernetes"', '"stream"', '"pod_name"', '"container_name"')
+_LINE = re.compile(r'"(?:log|message|msg)": ?"(?P<text>(?:[^"\\]|\\.){1,4000})')
+_POD = re.compile(r'"(?:pod_name|pod)": ?"(?P<pod>[a-z0-9][a-z0-9.-]{0,120})"')
+_INDEX = re.compile(
+    r'"[\w./-]{0,60}(?:completion-index|replica-index|pod-index|worker-index)": ?"?(?P<index>\d{1,5})\b'
+)
 _PAIR = r'(?:[\w.@]{1,40}=(?:"(?:[^"\\]|\\.){0,400}"|[^\s"]{1,200}) +)'
 _PAIRS = re.compile(rf'(?P<front>{_PAIR}{{1,10}})(?:msg|message|event|error|err)=(?P<quote>"?)(?P<text>.*)')
 _KEYS = re.compile(
@@ -46,6 +52,10 @@ class Record:
     node: str | None = None
     stamp: str = ""
     local: int | None = None
+    number: int | None = None
+    """The index of its pod, which may be its rank."""
+    wrapped: bool = False
+    """Whether the text is a whole line that a collector of logs wrapped, with its own front."""
 
 
 def read(line: str) -> Record | None:
@@ -62,7 +72,7 @@ def _object(head: str) -> Record | None:
         return Record(_plain(written["text"]), "ERROR", stamp=written["at"] or "")
     level, message = _LEVEL.search(head), _MESSAGE.search(head)
     if level is None or message is None:
-        return None
+        return _wrapped(head)
     rank, node, stamp = _RANK.search(head), _NODE.search(head), _STAMP.search(head)
     local = _LOCAL.search(head)
     return Record(
@@ -72,6 +82,23 @@ def _object(head: str) -> Record | None:
         node["node"] if node else None,
         stamp["at"] if stamp else "",
         int(local["local"]) if local else None,
+    )
+
+
+def _wrapped(head: str) -> Record | None:
+    """A line as a collector of logs keeps it: the text, its container's stream, the pod with its labels."""
+    line = _LINE.search(head) if any(word in head for word in _COLLECTORS) else None
+    if line is None:
+        return None
+    stamp, rank, pod, index = _STAMP.search(head), _RANK.search(head), _POD.search(head), _INDEX.search(head)
+    return Record(
+        _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), line["text"]).rstrip(),
+        "",
+        int(rank["rank"]) if rank else None,
+        pod["pod"] if pod else None,
+        stamp["at"] if stamp else "",
+        number=int(index["index"]) if index else None,
+        wrapped=True,
     )
 
 

@@ -17,6 +17,8 @@ _EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
     _C.SHM: (7,),
 }
 """Signals by which a rank ends of these causes."""
+_OF_GPUS = (_C.GPU_HARDWARE, _C.CUDA_ERROR, _C.DRIVER)
+_GPU = re.compile(r"\b(?:GPU|gpu)[ :#]{0,2}(\d{1,2})\b|(?<=\s)-i (\d{1,2})\b")
 _INTEGER = re.compile(r"-?\d{1,6}")
 _FRONT = 160
 """Bytes of a line in which its speaker stands."""
@@ -26,6 +28,8 @@ _HEADS = ("elastic_table_rank", "ray_error_snippet")
 """Lines over what a launcher tells of one rank."""
 _ROWS, _TABLE = 6, 4096
 """Signals and bytes between the rank of an entry of the table and its traceback."""
+_LAUNCHERS = ("elastic_failed", "elastic_child_failed", "elastic_closing", "deepspeed_return")
+"""Where these speak, a task of srun is a launcher with ranks of its own."""
 _TAGGED = 3
 """Lines that begin with the same bracketed number where it names a speaker."""
 
@@ -40,8 +44,10 @@ class Case(NamedTuple):
 
 
 def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates.Candidate:
-    """The candidate; without its rank where that is a number in brackets that stands before too few lines."""
+    """The candidate; without its rank where that is a number in brackets before too few lines, or a launcher's task."""
     entry = candidate.entry
+    if entry is not None and candidate.rule.startswith("slurm_task") and book.of_rule(*_LAUNCHERS):
+        return replace(candidate, entry=entry._replace(signal=replace(entry.signal, rank=None)))
     if entry is None or not entry.signal.voice.tag:
         return candidate
     start = re.compile(rb"^[ \t]*" + re.escape(entry.signal.voice.tag.encode()) + rb" ", re.MULTILINE)
@@ -75,12 +81,24 @@ def by_pod(case: Case) -> int | None:
     return next((rank for rank in ranks if rank is not None), None)
 
 
-def by_bus(case: Case) -> int | None:
-    """The rank that used the GPU at the bus address that the line names."""
-    if case.chosen.entry is None:
+def by_gpu(case: Case) -> int | None:
+    """The rank that used the GPU that the line names, or the command above it: by its bus, else by its number."""
+    if case.chosen.entry is None or case.chosen.cause not in _OF_GPUS:
         return None
-    signal, buses = case.chosen.entry.signal, case.known.buses
-    bus, node = roster.bus_of(signal.fields.get("bus", "")), voices.short(signal.node)
+    signal = case.chosen.entry.signal
+    asked = roster.asked(signal, case.book)
+    node = voices.short(signal.node) or asked.node
+    told = f"{signal.fields.get('bus', '')} {signal.text} {asked.command}"
+    for bus in dict.fromkeys([roster.bus_of(signal.fields.get("bus", "")), *roster.addresses(told)]):
+        rank = _by_bus(bus, node, case)
+        if rank is not None:
+            return rank
+    index = _GPU.search(signal.text) or _GPU.search(asked.command)
+    return _placed(int(index[1] or index[2]), node, case.book) if index and node else None
+
+
+def _by_bus(bus: str, node: str, case: Case) -> int | None:
+    buses = case.known.buses
     places = [(at, told) for (at, name), told in buses.items() if name == bus and at in (node, "")]
     if not places and not node:
         places = [(at, told) for (at, name), told in buses.items() if name == bus]
