@@ -161,6 +161,16 @@ def test_wrong_words_are_named(tmp_path, capsys, monkeypatch, args, code, words)
     assert words in capsys.readouterr().err
 
 
+def test_a_word_that_is_a_run_and_a_file_is_asked_about(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("RUNWARD_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "state/runs/demo").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").write_text(LOG)
+    assert entry.run(["diagnose", "demo"]) == 2
+    assert "Write run:demo or ./demo." in capsys.readouterr().err
+    assert entry.run(["diagnose", "./demo"]) == 0
+
+
 def test_since_and_until_leave_out_other_lines(tmp_path, capsys):
     (tmp_path / "x.log").write_text(
         "2031-05-01 10:00:00 ValueError: old\n2031-05-01 12:00:00 KeyError: 'new'\n"

@@ -256,6 +256,8 @@ def test_a_trainer_that_looks_for_itself_is_kept_from_a_damaged_checkpoint_by_re
     assert status["attempts"][1]["first_step"] == 21
     aside = [name for name in os.listdir(box.ckpt) if name.startswith("step_25") and "quarantined" in name]
     assert len(aside) == 1
+    told = [mark["path"] for mark in status["checkpoints"]["quarantined"]]
+    assert told == [str(box.ckpt / "step_25.ckpt")], "once, by the name that it had"
     box.cli("checkpoints", "restore", str(box.ckpt))
     assert (box.ckpt / "step_25.ckpt").exists()
 

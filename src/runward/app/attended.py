@@ -123,7 +123,7 @@ def sample(hand: Hand, live: run.Attempt) -> dict[str, Any]:
         "step": tracker.step,
         "total": tracker.total,
         "at": standing.step_at,
-        "loss": standing.tracker.loss.last,
+        "loss": None if standing.tracker.loss.nonfinite else standing.tracker.loss.last,
         "rate_per_s": tracker.rate,
         "eta_s": tracker.eta_s,
         "throughput": tracker.throughput,

@@ -238,7 +238,7 @@ def _set_aside(
     return tuple(
         events.CheckpointQuarantined(at=at, attempt=n, path=one.path, why=f"{one.state}: {one.reason}")
         for one in found
-        if one.state in _BAD and one.path not in state.quarantined
+        if one.state in _BAD and one.path not in state.quarantined and not one.renamed
     )
 
 

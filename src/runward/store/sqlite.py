@@ -274,7 +274,11 @@ def _no_place(error: OSError, directory: str) -> ports.StoreUnavailable:
 
 
 def _unavailable(error: sqlite3.DatabaseError, path: str) -> ports.StoreUnavailable:
-    return ports.StoreUnavailable(errors.Problem(f"state cannot be used now: {error}", where=path))
+    if isinstance(error, sqlite3.OperationalError):
+        step = f"Is the disk full, or another process busy with it? df -h {os.path.dirname(path)}"
+    else:  # whoever may write mends it; who only reads must not
+        step = "`runward watch` moves it aside and makes it anew from the runs' own journals."
+    return ports.StoreUnavailable(errors.Problem(f"state cannot be used now: {error}", path, next_step=step))
 
 
 def _migrate(db: sqlite3.Connection) -> None:

@@ -174,6 +174,8 @@ def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> f
 
 def resolve(targets: Sequence[str], attempt: int | None = None) -> Sources:
     """The logs of files and globs, or what the scheme of a single target offers."""
+    if len(targets) == 1 and not log_paths.is_piped(targets[0]):
+        _check_one_meaning(targets[0])
     if len(targets) == 1 and not log_paths.is_piped(targets[0]) and not os.path.exists(targets[0]):
         scheme, _, rest = targets[0].partition(":")
         if rest and scheme in _RESOLVERS:
@@ -189,6 +191,16 @@ def resolve(targets: Sequence[str], attempt: int | None = None) -> Sources:
                 ) from None
     found = log_paths.named(targets, attempt)
     return Sources(found.logs, one_attempt=found.one_attempt, notes=found.notes, files=found.files)
+
+
+def _check_one_meaning(target: str) -> None:
+    """Raises UsageError for a word that is a run and a file."""
+    from runward.wiring import places
+
+    if "/" in target or not os.path.exists(target) or not os.path.isdir(places.run_dir(target)):
+        return
+    step = f"Write run:{target} or ./{target}."
+    raise errors.UsageError(errors.Problem(f"{target!r} is a run, and a file here too", next_step=step))
 
 
 def _no_file(problem: errors.Problem, target: str) -> errors.Problem:
