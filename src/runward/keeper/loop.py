@@ -16,7 +16,9 @@ from runward.keeper import endings, faults, proc, records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from runward.keeper import cgroups, logs, specs, starting, terminal
+    from collections.abc import Callable
+
+    from runward.keeper import cgroups, logs, specs, terminal
 
 TICK_S = 1.0
 STEP_DAEMONS = frozenset({"slurmstepd", "pbs_mom", "sge_shepherd", "res"})
@@ -89,10 +91,10 @@ class Keeper:
         self._poller.register(Wakeups.fileno(), select.POLLIN)
         self._failure_fd = -1
         self._failure: dict[str, object] | None = None
-        self._answer: starting.Answer | None = None
+        self._answer: Callable[..., None] | None = None
         self._childless = False
 
-    def on_started(self, failure_fd: int, answer: starting.Answer) -> None:
+    def on_started(self, failure_fd: int, answer: Callable[..., None]) -> None:
         """The command may exec now; the pipe's end of file says that it has."""
         self._failure_fd, self._answer = failure_fd, answer
         self._poller.register(failure_fd, select.POLLIN)
@@ -163,9 +165,9 @@ class Keeper:
         if self._answer is None:
             return
         if self._failure is None:
-            self._answer.give(ok=True, **self.root.to_json(), keeper=os.getpid())
+            self._answer(ok=True, **self.root.to_json(), keeper=os.getpid())
         else:
-            self._answer.give(ok=False, **self._failure)
+            self._answer(ok=False, **self._failure)
 
     def _reap(self) -> None:
         """Collect every dead child; ECHILD proves that nothing which the command ever started is left."""

@@ -13,9 +13,24 @@ from runward.keeper import endings, layout, proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Protocol
 
-    from runward.keeper import loop
+    from runward.keeper import cgroups, logs
+
+    class Attempt(Protocol):
+        """What is written down of an attempt; its keeper has it."""
+
+        root: proc.Identity
+        counters: cgroups.Counters
+        ladder: endings.Ladder
+        log: logs.Bounded
+        exit: dict[str, object] | None
+
+        def members(self) -> Mapping[int, proc.Stat]:
+            """All that descends from the command."""
+            ...
+
 
 _USAGE = (
     "ru_utime",
@@ -32,7 +47,7 @@ _SHARE = 300
 """A look at the tree may cost one part in so many of a core."""
 
 
-def exit_record(info: os.waitid_result, keeper: loop.Keeper) -> dict[str, object]:
+def exit_record(info: os.waitid_result, keeper: Attempt) -> dict[str, object]:
     """How the command ended, as `exit.json` says it."""
     exited = info.si_code == os.CLD_EXITED
     return {
@@ -51,7 +66,7 @@ def exit_record(info: os.waitid_result, keeper: loop.Keeper) -> dict[str, object
 class Records:
     """The files of one attempt that its keeper writes."""
 
-    def __init__(self, folder: str, keeper: loop.Keeper) -> None:
+    def __init__(self, folder: str, keeper: Attempt) -> None:
         self._folder, self._keeper = folder, keeper
         self.exit_written = False
         self._tree: dict[int, dict[str, int | None]] = {}

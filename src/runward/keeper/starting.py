@@ -116,7 +116,7 @@ def _start(folder: str, spec: specs.Spec, answer: Answer) -> int:
     os.write(pipes.leave_write, b"1")
     os.close(pipes.leave_write)
     faults.here("exec")
-    keeper.on_started(pipes.failure_read, answer)
+    keeper.on_started(pipes.failure_read, answer.give)
     return keeper.run()
 
 

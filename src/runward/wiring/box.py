@@ -3,16 +3,16 @@
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runward import ports
-from runward.core import box, durations
+from runward.core import box
 from runward.probes import cgroups, engine_log, gpu_table, host, kernel_log
 from runward.runners import local
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a record without containers loads none of the engine's client
     from runward.wiring import box_containers
 
 
@@ -129,39 +129,3 @@ class Looker:
         if found.blind:
             blind.append(f"daemon log: {found.blind}")
         return found.lines[-10:]
-
-
-def resource_rows(paths: Sequence[str], runner: ports.Runner) -> Sequence[tuple[str, str]]:
-    """Memory, disks and GPUs as they are now, as rows of a report."""
-    rows = []
-    memory = host.Host().memory()
-    if memory is not None:
-        rows.append(
-            (
-                "memory",
-                f"{_size(memory.used)} of {_size(memory.total)} used, {_size(memory.available)} available",
-            )
-        )
-        if memory.swap_total:
-            rows.append(("swap", f"{_size(memory.swap_used)} of {_size(memory.swap_total)} used"))
-    found, unseen = host.disks(("/", *paths))
-    rows += [
-        (
-            f"disk {disk.path}",
-            f"{disk.percent} % used, {_size(disk.free)} free, inodes {disk.inode_percent} % used",
-        )
-        for disk in found
-    ]
-    rows += [(what, f"not observable: {why}") for what, _, why in (one.partition(": ") for one in unseen)]
-    gpus, why = gpu_table.read(runner, deadline_s=5.0)
-    rows += [
-        (f"GPU {gpu.index}", f"{gpu.mem_used_mib or 0:.0f} of {gpu.mem_total_mib or 0:.0f} MiB")
-        for gpu in gpus
-    ]
-    if why:
-        rows.append(("GPUs", f"not observable: {why}"))
-    return rows
-
-
-def _size(count: int) -> str:
-    return durations.format_size(count)

@@ -11,7 +11,7 @@ from runward.backends.docker import backend, client, endpoints, output
 from runward.core import containers, durations, errors, failures
 from runward.probes import cgroups, engine_log, kernel_log, peer_process
 from runward.runners import local
-from runward.wiring import box_records, clock
+from runward.wiring import box_records, box_resources, clock
 
 if TYPE_CHECKING:
     from runward.app import diagnose as app_diagnose
@@ -153,9 +153,7 @@ class Docker:
         return post_mortem.LogView(tail, log_verdict(tail, seen))
 
     def _resources(self) -> Sequence[tuple[str, str]]:
-        from runward.wiring import box
-
-        return box.resource_rows((self.data_root(),), self._runner)
+        return box_resources.rows((self.data_root(),), self._runner)
 
     def data_root(self) -> str:
         """Where the engine keeps its data. Raises Unreachable."""
