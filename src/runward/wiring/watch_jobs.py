@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from runward import ports
-from runward.backends.slurm import commands, words
+from runward.backends.slurm import clusters, commands, words
 from runward.core import errors
 from runward.store import settled_files
 from runward.wiring import places, saying, slurm, watching_many
@@ -27,14 +27,15 @@ _BRIEF_S = 180.0
 
 def start(given: Sequence[str], *, keep: bool) -> int:
     """Submit the first job of the chain. Raises UsageError where one is there already, Unreachable."""
-    asking = slurm.ask()
+    name = clusters.asked(given, os.environ, ())
+    asking = slurm.ask(name)
     going = _going(asking)
     if going:
         raise errors.UsageError(
             errors.Problem(
                 f"job {going[0]} watches already",
                 "--as-job",
-                next_step=f"End the chain by: scancel --name={NAME}",
+                next_step=f"End the chain by: {_ender(name)}",
             )
         )
     folder = places.state_dir()
@@ -45,9 +46,13 @@ def start(given: Sequence[str], *, keep: bool) -> int:
     job_id = asking.submit([*given, os.path.join(folder, _SCRIPT)], folder, os.environ)
     saying.say(
         f"job {job_id} watches all runs and chains itself until none is left; "
-        f"its words: {folder}/watch-job.log; end it by: scancel --name={NAME}"
+        f"its words: {folder}/watch-job.log; end it by: {_ender(name)}"
     )
     return 0
+
+
+def _ender(cluster: str | None) -> str:
+    return f"scancel{f' -M {cluster}' if cluster else ''} --name={NAME}"
 
 
 def _script(folder: str, *, keep: bool) -> str:
