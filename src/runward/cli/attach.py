@@ -39,7 +39,7 @@ from runward.cli.amounts import DURATION
 )
 @click.option("--detach", is_flag=True, help="Watch in the background.")
 def attach(target: str, **given: object) -> int:
-    """Watch TARGET: local:PID, file:PATH, docker:NAME, slurm:JOBID, ray:ID@http://host:8265, k8s:NAMESPACE/NAME.
+    """Watch TARGET: local:PID, file:PATH, docker:NAME, slurm:JOBID[@CLUSTER], ray:ID@http://host:8265, k8s:NS/NAME.
 
     ssh:HOST/TARGET is watched by the Runward of that box, in the background there.
     """
