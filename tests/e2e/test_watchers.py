@@ -1,7 +1,9 @@
 """People and accidents: stop, detach, kill -9 of watchers and keepers, requests to a run."""
 
 import os
+import pty
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -57,6 +59,28 @@ def test_a_closed_terminal_detaches_and_the_run_goes_on(box: Box):
     box.cli("stop", "demo")
     box.ended(process, 143)
     box.nothing_left()
+
+
+def test_what_was_typed_before_the_command_could_read_reaches_it(box: Box):
+    master, slave = pty.openpty()
+    asks = "print('hi', input())"
+    line = ["run", "--name", "demo", "--tty", "--", sys.executable, "-c", asks]
+    with open(box.root / "tty.out", "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runward", *line],
+            env=box.env,
+            cwd=box.work,
+            stdin=slave,
+            stdout=out,
+            stderr=out,
+        )
+    box.started.append(process)
+    os.write(master, b"bob\n")
+    wait_until(lambda: process.poll() is not None, "it read its line", 120)
+    os.close(slave)
+    os.close(master)
+    assert process.returncode == 0
+    assert "hi bob" in box.output()
 
 
 def test_detached_returns_while_the_command_runs_and_stop_waits_for_its_end(box: Box):

@@ -27,7 +27,7 @@ def forwarded(folder: Callable[[], str | None]) -> Iterator[None]:
     over = threading.Event()
     thread = threading.Thread(target=_forward, args=(folder, over), name="keys", daemon=True)
     try:
-        tty.setcbreak(0)
+        tty.setcbreak(0, termios.TCSADRAIN)  # what was typed already is kept
         thread.start()
         yield
     finally:
@@ -39,15 +39,17 @@ def forwarded(folder: Callable[[], str | None]) -> Iterator[None]:
 
 def _forward(folder: Callable[[], str | None], over: threading.Event) -> None:
     size: os.terminal_size | None = None
+    typed = b""
     while not over.is_set():
         place = folder()
+        if place is None or typed:  # nobody to read it yet: as a terminal does, it is kept
+            over.wait(_EVERY_S)
+        if place is None:
+            continue
         try:
-            ready, _, _ = select.select([0], [], [], _EVERY_S)
-            if place is None:
-                continue
+            ready, _, _ = select.select([] if typed else [0], [], [], 0.0 if typed else _EVERY_S)
             size = _tell_size(place, size)
-            if ready:
-                _send(place, os.read(0, _READ))
+            typed = _left_of(place, typed or (os.read(0, _READ) if ready else b""))
         except OSError:
             return  # the terminal is gone: nobody types any more
 
@@ -59,11 +61,17 @@ def _tell_size(place: str, before: os.terminal_size | None) -> os.terminal_size 
     return now
 
 
-def _send(place: str, data: bytes) -> None:
-    """Keys for an attempt that is not there (any more) are dropped."""
-    with contextlib.suppress(OSError):
+def _left_of(place: str, typed: bytes) -> bytes:
+    """Hand keys to the attempt; what it does not take now is left."""
+    if not typed:
+        return b""
+    try:
         fifo = os.open(os.path.join(place, layout.TTY_INPUT), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.write(fifo, data)
-        finally:
-            os.close(fifo)
+    except OSError:
+        return typed
+    try:
+        return typed[os.write(fifo, typed) :]
+    except OSError:
+        return typed
+    finally:
+        os.close(fifo)
