@@ -1,5 +1,8 @@
 """Every verb that `--help` lists can be used."""
 
+from collections.abc import Iterator
+
+import click
 import pytest
 
 from runward.cli import entry
@@ -17,3 +20,24 @@ def test_a_verb_explains_itself(verb, capsys):
 def test_a_word_that_is_no_verb_names_the_nearest(word, verb, capsys):
     assert entry.run([word]) == 2
     assert f"did you mean {verb!r}" in capsys.readouterr().err
+
+
+def _commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        one = command.get_command(context, name)
+        assert one is not None
+        yield from _commands(one, f"{path} {name}")
+
+
+def test_every_option_says_what_it_is_for():
+    silent = [
+        f"{path} {option.opts[0]}"
+        for path, command in _commands(entry.cli, "runward")
+        for option in command.params
+        if isinstance(option, click.Option) and not option.help and not option.hidden
+    ]
+    assert silent == []

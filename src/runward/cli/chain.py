@@ -21,7 +21,13 @@ from runward.cli.amounts import DURATION, SIZE
 @click.option(
     "--min-free", type=SIZE, default=1 << 30, help="Free bytes wanted before a stage.  [default: 1GiB]"
 )
-@click.option("--min-free-inodes", type=int, default=10_000, show_default=True)
+@click.option(
+    "--min-free-inodes",
+    type=int,
+    default=10_000,
+    show_default=True,
+    help="Fewer, and a stage does not start.",
+)
 @click.option("--disk", "disks", multiple=True, metavar="PATH", help="Check space here too.")
 @click.option("--notify", multiple=True, metavar="CMD|URL", help="Told after each stage.")
 @click.option("--foreground", is_flag=True, help="Stay; exit with the chain's code.")

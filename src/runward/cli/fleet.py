@@ -14,7 +14,9 @@ from runward.cli import printing
     "--match", default="train", show_default=True, metavar="REGEX", help="Command lines that are a run."
 )
 @click.option("--no-slurm", is_flag=True, help="What squeue says there does not matter.")
-@click.option("--at-once", type=click.IntRange(1, 100), default=20, show_default=True)
+@click.option(
+    "--at-once", type=click.IntRange(1, 100), default=20, show_default=True, help="Connections at once."
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def fleet(inventory_file: str | None, match: str, no_slurm: bool, at_once: int, as_json: bool) -> int:
     """Look at every box once. A box that does not answer is shown with the age of its last good look."""

@@ -39,7 +39,13 @@ if TYPE_CHECKING:
 @click.option(
     "--resume-arg", metavar="TEMPLATE", help="Names the checkpoint to that command, e.g. '--load {path}'."
 )
-@click.option("--disk-pct-max", type=click.IntRange(1, 100), default=95, show_default=True)
+@click.option(
+    "--disk-pct-max",
+    type=click.IntRange(1, 100),
+    default=95,
+    show_default=True,
+    help="A disk that is fuller is a finding.",
+)
 @click.option("--stall-after", type=DURATION, default=1800.0, help="[default: 30m]")
 @click.option("--no-slurm", is_flag=True, help="The run is no Slurm job: what squeue says does not matter.")
 @click.option("--no-gpus", is_flag=True, help="Do not ask for GPUs.")
@@ -49,7 +55,14 @@ if TYPE_CHECKING:
 @click.option(
     "--within", type=DURATION, default=60.0, help="All looks of a tick end within this.  [default: 60s]"
 )
-@click.option("--format", "form", type=click.Choice(["plain", "classic"]), default="plain", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["plain", "classic"]),
+    default="plain",
+    show_default=True,
+    help="classic: the lines of the well-known patrol script.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object a box and line, as they answer.")
 @click.option(
     "--act", is_flag=True, help="Carry out remedies that may be repeated: resume, transfer, unschedule."

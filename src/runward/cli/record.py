@@ -44,7 +44,12 @@ def _period(_ctx: click.Context, param: click.Parameter, seconds: float) -> floa
 )
 @click.option("--compress/--no-compress", default=True, show_default=True, help="Pack the old files.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "classic", "tsv"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["text", "classic", "tsv"]),
+    default="text",
+    show_default=True,
+    help="classic: the sections of the well-known shell monitor; tsv: a training's memory, one row a look.",
 )
 @click.option(
     "--disk",

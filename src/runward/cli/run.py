@@ -67,9 +67,20 @@ from runward.core import errors
 )
 @click.option("--gpu-idle-after", type=DURATION, help="Act when the run's GPUs are idle for this long.")
 @click.option(
-    "--gpu-idle-below", type=click.FloatRange(0, 100), default=5.0, show_default=True, metavar="PCT"
+    "--gpu-idle-below",
+    type=click.FloatRange(0, 100),
+    default=5.0,
+    show_default=True,
+    metavar="PCT",
+    help="Use below which a GPU is idle.",
 )
-@click.option("--gpu-idle", type=click.Choice(["any", "all"]), default="all", show_default=True)
+@click.option(
+    "--gpu-idle",
+    type=click.Choice(["any", "all"]),
+    default="all",
+    show_default=True,
+    help="Whether one idle GPU of the run is enough.",
+)
 @click.option(
     "--take-over", is_flag=True, help="Use the checkpoint directory although another run claims it."
 )

@@ -1,7 +1,7 @@
 """`runward setup`: prepare a host."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -78,7 +78,7 @@ def docker_logging(
         click.echo(change.diff or f"{path} says all that already", nl=not change.diff)
         click.echo(f"validated by {change.checked_by}", err=True)
     if not change.same:
-        _warn(change, restart=restart)
+        _warn(change.dying, restart=restart)
     if dry_run or change.same:
         if as_json:
             _say(as_json, {"changed": False, "same": change.same, "diff": change.diff}, "")
@@ -99,8 +99,7 @@ def docker_logging(
     _say(as_json, answer, f"written; backup {backup or 'none: there was no file'}; {said}")
 
 
-def _warn(change: object, *, restart: bool) -> None:
-    dying = getattr(change, "dying", None)
+def _warn(dying: Sequence[str] | None, *, restart: bool) -> None:
     click.echo("live-restore protects containers from the next restart on, not from this one", err=True)
     if dying is None:
         click.echo("the engine cannot be asked which containers run now", err=True)

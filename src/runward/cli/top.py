@@ -14,8 +14,22 @@ from runward.core import durations, errors
 @click.option("--box", is_flag=True, help="This machine: memory, GPUs, containers, disks, kills for memory.")
 @click.option("--every", default="5s", show_default=True, metavar="DURATION", help="Time between two looks.")
 @click.option("--once", is_flag=True, help="One look, then leave.")
-@click.option("--disk", "disks", multiple=True, default=("/",), show_default=True, help="A path; repeatable.")
-@click.option("--format", "form", type=click.Choice(["text", "classic"]), default="text")
+@click.option(
+    "--disk",
+    "disks",
+    multiple=True,
+    default=("/",),
+    show_default=True,
+    metavar="PATH",
+    help="Its disk; repeatable.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "classic"]),
+    default="text",
+    help="classic: as the well-known shell dashboard.",
+)
 @click.option("--ascii", "only_ascii", is_flag=True, help="No characters beyond ASCII.")
 @click.option("--json", "as_json", is_flag=True, help="Pages as JSON, one a line.")
 def top(
