@@ -1,12 +1,12 @@
 """`runward rules match`: every signal that a file gives, one JSON object a line."""
 
 import json
-import sys
 from collections.abc import Iterator
 
 import click
 
 _LINE_LIMIT = 64 << 10
+_AT_ONCE = 1 << 20
 
 
 @click.command()
@@ -22,18 +22,31 @@ def match(file: str, monitoring: str, as_json: bool, overrides: tuple[str, ...])
     from runward.core import log_matching
 
     matcher = log_matching.Matcher(autoexp_files.monitoring(monitoring, overrides).signals)
-    for found in matcher.lines(_lines(file)):
-        print(json.dumps(found.to_json()))
+    number = 1
+    for lines in _lines(file):
+        for found in matcher.lines(lines, number):
+            print(json.dumps(found.to_json()))
+        number += len(lines)
 
 
-def _lines(file: str) -> Iterator[str]:
-    """Lines of at most 64 Ki characters; a longer one comes in pieces of that size."""
+def _lines(file: str) -> Iterator[list[str]]:
+    """Lines as they come, many at once where they do; one longer than 64 KiB comes in pieces of that size."""
     from runward.core import errors
 
     try:
-        source = sys.stdin.buffer if file == "-" else open(file, "rb")  # noqa: SIM115 -- closed below
+        source = open(0 if file == "-" else file, "rb", closefd=file != "-")  # noqa: SIM115 -- closed below
     except OSError as error:
         raise errors.NotFound(errors.Problem(f"cannot be read: {error.strerror}", where=file)) from error
     with source:
-        while data := source.readline(_LINE_LIMIT):
-            yield data.decode("utf-8", "replace")
+        rest = b""
+        while data := source.read1(_AT_ONCE):
+            *whole, rest = (rest + data).split(b"\n")
+            pieces = [piece for line in whole for piece in _pieces(line + b"\n")]
+            *early, rest = _pieces(rest)
+            yield [piece.decode("utf-8", "replace") for piece in (*pieces, *early)]
+        if rest:
+            yield [rest.decode("utf-8", "replace")]
+
+
+def _pieces(line: bytes) -> list[bytes]:
+    return [line[at : at + _LINE_LIMIT] for at in range(0, len(line), _LINE_LIMIT)] or [b""]

@@ -70,11 +70,15 @@ class Matcher:
                     break
         return found
 
-    def lines(self, texts: Iterable[str]) -> Iterator[log_signals.Match]:
-        """Every signal of lines, counted from 1; a carriage return begins a line of its own."""
-        for number, text in enumerate(texts, 1):
-            for part in text.rstrip("\r\n").split("\r"):
-                yield from self.line(part, number)
+    def lines(self, texts: Iterable[str], first: int = 1) -> Iterator[log_signals.Match]:
+        """Every signal of lines, counted from `first`; a carriage return begins a line of its own."""
+        parts = [
+            (number, part)
+            for number, text in enumerate(texts, first)
+            for part in text.rstrip("\r\n").split("\r")
+        ]
+        for _, found in self.many(parts):
+            yield found
 
 
 class _Joined:
