@@ -112,6 +112,34 @@ WORDS: Mapping[str, Word] = {
 }
 
 
+_NEVER = frozenset(
+    {
+        "DEPENDENCYNEVERSATISFIED",
+        "BADCONSTRAINTS",
+        "JOBHELDUSER",
+        "JOBHELDADMIN",
+        "LAUNCH_FAILED_REQUEUED_HELD",
+        "PARTITIONTIMELIMIT",
+        "PARTITIONNODELIMIT",
+        "ACCOUNTNOTALLOWED",
+        "QOSNOTALLOWED",
+        "INVALIDACCOUNT",
+        "INVALIDQOS",
+        "RESERVATIONDELETED",
+    }
+)
+"""Slurm's reasons for which a job waits until a person does something."""
+
+
+def held(reason: str) -> bool:
+    """Whether a pending job waits for what does not come by itself.
+
+    >>> held("JobHeldUser"), held("(Resources)")
+    (True, False)
+    """
+    return reason.strip("() ").upper().replace(" ", "_") in _NEVER
+
+
 _SHORTEST = 6
 """Of a cut word."""
 

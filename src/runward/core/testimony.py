@@ -90,10 +90,13 @@ def _state(ctx: context.Context) -> list[candidates.Candidate]:
     word = schedulers.read(ctx.state)
     if word is None or word.cause in (None, _C.NONE):
         return []
+    action, text = word.action, word.text
+    if word.cause is _C.UNSCHEDULABLE and schedulers.held(ctx.extra.get("reason", "")):
+        action, text = _A.HOLD, "it waits for what does not come by itself"
     weight = _STATE_WEIGHT.get(word.cause, candidates.PROOF)
     vague = ctx.state.upper().startswith(_VAGUE)
     weight = 70 if vague else weight
-    made = _made(word.cause, word.action, weight, f"{word.text} ({ctx.state})", "scheduler")
+    made = _made(word.cause, action, weight, f"{text} ({ctx.state})", "scheduler")
     return [replace(made, ends=made.ends and not vague)]
 
 
