@@ -1,4 +1,4 @@
-"""The GPUs of a place: NVML in its child where the library is, nvidia-smi elsewhere, AMD's tools last."""
+"""The GPUs of a place: NVML in its child where the library is, else nvidia-smi, DCGM's exporter, AMD's tools."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from runward import ports
 from runward.core import findings, gpu_health, gpus, xid_actions, zombies
 from runward.probes import kernel_log
-from runward.probes.gpu import amd, doctor, holders, nvml, smi
+from runward.probes.gpu import amd, dcgm, doctor, holders, nvml, smi
 from runward.runners import local
 from runward.wiring import clock
 
@@ -15,7 +15,10 @@ class Gpus:
     """Fast readings when asked, slow ones every 30 s; the newest of both as one."""
 
     def __init__(
-        self, source: nvml.Nvml | smi.NvidiaSmi | amd.Amd, now: ports.Clock, others: Sequence[str] = ()
+        self,
+        source: nvml.Nvml | smi.NvidiaSmi | dcgm.Dcgm | amd.Amd,
+        now: ports.Clock,
+        others: Sequence[str] = (),
     ) -> None:
         self.source = source
         self._clock = now
@@ -57,7 +60,7 @@ def open_here() -> Gpus:
     if isinstance(first, gpus.GpuReading) or first.silent_s:
         return Gpus(library, now)
     why = []
-    for other in (smi.NvidiaSmi(local.Local(), now), amd.Amd(local.Local(), now)):
+    for other in (smi.NvidiaSmi(local.Local(), now), dcgm.Dcgm(now), amd.Amd(local.Local(), now)):
         found = other.fast()
         if isinstance(found, gpus.GpuReading):
             library.close()
@@ -99,9 +102,17 @@ def check(found: Gpus) -> list[gpu_health.Finding]:
     if isinstance(reading, gpus.GpusUnseen):
         return [gpu_health.Finding(gpu_health.Level.FAIL, "query", "all", reading.why)]
     events, switches = kernel_xids(reading)
-    if events is None and reading.xids:
-        events = list(reading.xids)
+    if events is None:
+        events = _xids_beside(reading)
     return [*gpu_health.check(reading, events), *switches]
+
+
+def _xids_beside(reading: gpus.GpuReading) -> list[gpus.Xid] | None:
+    """Xids where the kernel's log cannot be read: NVML's, else those of an exporter that runs; None: not observable."""
+    if reading.xids or reading.source == "dcgm":
+        return list(reading.xids)
+    exported = dcgm.Dcgm(clock.SystemClock()).fast()
+    return list(exported.xids) if isinstance(exported, gpus.GpuReading) else None
 
 
 def find_zombies(found: Gpus) -> tuple[Sequence[zombies.Zombie], str]:

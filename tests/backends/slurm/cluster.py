@@ -161,7 +161,7 @@ class Cluster:
 
     def ready(self) -> None:
         """Wait until all nodes are idle."""
-        waiting.wait_until(lambda: self.node_states() == ["idle"] * len(self.nodes), "all nodes idle", 90)
+        waiting.wait_until(lambda: self.node_states() == ["idle"] * len(self.nodes), "all nodes idle", 240)
 
     def configure(self) -> None:
         """Write slurm.conf; the controller reads it when it starts."""

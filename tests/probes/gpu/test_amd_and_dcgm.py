@@ -1,6 +1,9 @@
 """AMD's JSON in the shapes of its versions, and DCGM's exporter text."""
 
+import http.server
 import json
+import socket
+import threading
 
 import pytest
 
@@ -205,3 +208,48 @@ def test_of_a_gpu_in_mig_mode_only_its_errors_are_those_of_the_whole():
     assert (sample.get("mem_used_mib"), sample.get("power_w")) == (None, None)
     assert sample.why("mem_used_mib") == "MIG: only its instances are exported"
     assert [xid.code for xid in reading.xids] == [31]
+
+
+class Exporter(http.server.BaseHTTPRequestHandler):
+    answer = (200, "")
+
+    def do_GET(self):
+        code, text = self.answer if self.path == "/metrics" else (404, "")
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def exporter():
+    with http.server.HTTPServer(("127.0.0.1", 0), Exporter) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [((200, DCGM), ""), ((200, "# nothing\n"), "exports no GPU"), ((503, DCGM), "answered 503")],
+)
+def test_an_exporter_that_runs_is_asked(exporter, monkeypatch, answer, why):
+    monkeypatch.setattr(Exporter, "answer", answer)
+    reading = dcgm.Dcgm(FakeClock(), exporter.server_address).fast(30.0)
+    if why:
+        assert why in reading.why
+    else:
+        assert [sample.uuid for sample in reading.samples] == ["GPU-a", "GPU-b"]
+
+
+def test_where_no_exporter_listens_nothing_is_seen():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()
+    seen = dcgm.Dcgm(FakeClock(), free).fast(30.0)
+    assert isinstance(seen, gpus.GpusUnseen)
+    assert f"DCGM exporter at 127.0.0.1:{free[1]}" in seen.why

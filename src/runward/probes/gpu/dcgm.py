@@ -1,11 +1,16 @@
-"""GPU metrics from a DCGM exporter that already runs (Prometheus text)."""
+"""GPU metrics from a DCGM exporter that already runs on this machine (Prometheus text)."""
 
 import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from runward import ports
 from runward.core import gpus
+
+HERE = ("127.0.0.1", 9400)
+"""Where the exporter listens unless it is told otherwise."""
+_MOST = 8 << 20
 
 METRICS: Mapping[str, tuple[str, float]] = MappingProxyType(
     {
@@ -82,3 +87,38 @@ def _sample(uuid: str, labels: Mapping[str, str], row: Mapping[str, float]) -> g
         absent={**absent, "processes": "not exported"},
         bus_id=labels.get("pci_bus_id", ""),
     )
+
+
+class Dcgm:
+    """An exporter by its address; it is asked, never started."""
+
+    name = "dcgm"
+
+    def __init__(self, clock: ports.Clock, address: tuple[str, int] = HERE) -> None:
+        self._clock = clock
+        self._address = address
+
+    def fast(self, deadline_s: float = 2.0) -> gpus.GpuReading | gpus.GpusUnseen:
+        """All that it exports. `deadline_s` holds for each wait on the wire."""
+        import http.client  # noqa: PLC0415 -- whoever reads NVML needs none of it
+
+        where = f"DCGM exporter at {self._address[0]}:{self._address[1]}"
+        wire = http.client.HTTPConnection(*self._address, timeout=deadline_s)
+        try:
+            wire.request("GET", "/metrics")
+            answer = wire.getresponse()
+            if answer.status != http.client.OK:
+                return gpus.GpusUnseen(f"{where}: answered {answer.status}", self._clock.wall())
+            text = answer.read(_MOST).decode("utf-8", "replace")
+        except OSError as error:
+            return gpus.GpusUnseen(f"{where}: {error.strerror or error}", self._clock.wall())
+        except http.client.HTTPException as error:
+            return gpus.GpusUnseen(f"{where}: speaks no HTTP ({type(error).__name__})", self._clock.wall())
+        finally:
+            wire.close()
+        reading = parse(text, self._clock.wall())
+        if not reading.samples:
+            return gpus.GpusUnseen(f"{where}: it exports no GPU", reading.at)
+        return reading
+
+    slow = fast
