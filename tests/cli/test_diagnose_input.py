@@ -262,3 +262,13 @@ def test_a_word_that_no_scheduler_says_is_told_with_the_nearest(asked):
     body = asked("--scheduler-state", "TIMOUT", text=STEPS)
     assert body["notes"][-1] == "the scheduler's word 'TIMOUT' is not known (TIMEOUT?)"
     assert cause(asked("--scheduler-state", "timeout")) == "time_limit"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(TIMED, b"the stamps go from 2031-05-01T09:00:00 to"), (STEPS + OOM, b"no line has a time stamp")],
+    ids=["another time", "no stamps"],
+)
+def test_what_comes_through_a_pipe_is_asked_for_its_time_too(text, said):
+    done = diagnosed("-", "--since", "2031-05-01T13:00:00", feed=text.encode())
+    assert (done.returncode, said in done.stderr) == (2, True)

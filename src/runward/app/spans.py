@@ -1,7 +1,7 @@
 """A span of time, of which the lines count: its bounds, and the time stamps around a line that has none."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from runward.core import log_data, prefixes
@@ -56,22 +56,45 @@ def before(data: bytes, stop: int, year: int | None, start: int = 0) -> float | 
     return None
 
 
-def span(chunks: Iterable[log_data.Chunk], year: int | None) -> tuple[float, float] | None:
-    """The first and the last stamp of a text; None when none was found."""
-    first: float | None = None
-    tail, tried = b"", 0
-    for chunk in chunks:
-        clocks = () if first is not None or tried >= _TRIED else _CLOCK.finditer(chunk.data)
+class Extent:
+    """From when to when a text goes, by its stamps; told while somebody reads it, or by `read`."""
+
+    def __init__(self, year: int | None) -> None:
+        """`year` completes stamps that have none."""
+        self._year = year
+        self._first: float | None = None
+        self._tail, self._tried = b"", 0
+
+    def over(self, chunks: Iterable[log_data.Chunk]) -> Iterator[log_data.Chunk]:
+        """The same chunks, looked at as they are read."""
+        for chunk in chunks:
+            self._take(chunk.data)
+            yield chunk
+
+    def read(self, chunks: Iterable[log_data.Chunk]) -> "Extent":
+        """Look at all of them now."""
+        for chunk in chunks:
+            self._take(chunk.data)
+        return self
+
+    @property
+    def known(self) -> tuple[float, float] | None:
+        """The first and the last stamp; None when none was found."""
+        if self._first is None:
+            return None
+        last = before(self._tail, len(self._tail), self._year) or self._first
+        return min(self._first, last), max(self._first, last)
+
+    def _take(self, data: bytes) -> None:
+        clocks = () if self._first is not None else _CLOCK.finditer(data)
         for clock in clocks:
-            begin = chunk.data.rfind(b"\n", 0, clock.start()) + 1
-            first, tried = _stamp(chunk.data[begin : clock.end() + 200], year), tried + 1
-            if first is not None or tried >= _TRIED:
+            if self._tried >= _TRIED:
                 break
-        tail = (tail + chunk.data)[-_NEAR:]
-    if first is None:
-        return None
-    last = before(tail, len(tail), year) or first
-    return min(first, last), max(first, last)
+            begin = data.rfind(b"\n", 0, clock.start()) + 1
+            self._first, self._tried = _stamp(data[begin : clock.end() + 200], self._year), self._tried + 1
+            if self._first is not None:
+                break
+        self._tail = (self._tail + data)[-_NEAR:]
 
 
 def _stamp(line: bytes, year: int | None) -> float | None:

@@ -104,10 +104,12 @@ def answer(question: Question) -> Answer:
     ctx = merged(sources.context, question.context)
     kernel = [log_paths.open_log(path, opened) for path in question.kernel_logs]
     window, notes = spans.Window(question.since, question.until), list(sources.notes)
-    logs = log_paths.within((*sources.logs, *kernel), window, notes)
+    timed = log_paths.Timed((*sources.logs, *kernel), window)
+    notes += timed.notes
     much = sum(file.size for file in opened) > _MUCH
     made = engine(question.rules, much=much)
-    book = app.book_of(made, logs, ctx, window, _how(much=much or len(opened) > _MANY))
+    book = app.book_of(made, timed.logs, ctx, window, _how(much=much or len(opened) > _MANY))
+    timed.check()
     if attempt is not None:
         _there(book, attempt)
     notes += _unheard(ctx.state)

@@ -1,5 +1,6 @@
 """The log files that a user names: paths, globs and folders, pipes, and the times that bound what counts of them."""
 
+import contextlib
 import glob
 import os
 import stat
@@ -121,37 +122,53 @@ def _piped(path: str, opened: list[reading.LogFile]) -> app.Log:
     return app.Log(signals.Source(path, None, None, time.gmtime().tm_year), pipe.chunks())
 
 
-def within(logs: Sequence[app.Log], window: spans.Window, notes: list[str]) -> Sequence[app.Log]:
-    """The logs as they are read for a span of time: one without a time stamp counts whole, and that is told.
+class Timed:
+    """Logs of which a span of time is asked: one without a time stamp counts whole, and that is told."""
 
-    Raises UsageError where no log has a stamp, or none lies in the span: then nothing could be said.
-    """
-    if not window.limited:
-        return logs
-    known = [(log, _span(log)) for log in logs]
-    stamped = [span for _, span in known if span is not None]
-    files = [log.source.file or "" for log, span in known if span is None and log.notes is not None]
-    if not stamped and len(files) == len(logs):
-        raise errors.UsageError(
-            errors.Problem("no line has a time stamp, so --since and --until cannot be applied", files[0])
-        )
-    if stamped and len(stamped) == len(logs) and not any(window.meets(*span) for span in stamped):
-        first, last = (spans.shown(moment) for moment in (min(stamped)[0], max(end for _, end in stamped)))
-        raise errors.UsageError(
-            errors.Problem(
-                f"no line lies in that time: the stamps go from {first} to {last}", "--since, --until"
-            )
-        )
-    if files:
-        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        notes.append(f"{files[0]}{more}: no line has a time stamp, so all of it counts")
-    return tuple(log._replace(timeless=span is None and log.notes is not None) for log, span in known)
+    def __init__(self, logs: Sequence[app.Log], window: spans.Window) -> None:
+        """Looks through the files at once; what can be read only once is looked at while it is read."""
+        self._window = window
+        self.logs, self.notes = list(logs), list[str]()
+        self._extents: list[spans.Extent] = []
+        if not window.limited:
+            return
+        self._extents = [_extent(log) for log in logs]
+        self.logs = [self._ready(log, extent) for log, extent in zip(logs, self._extents, strict=True)]
+        if all(_is_file(log) for log in logs):
+            self.check()
+        named = [log.source.file for log in self.logs if log.timeless]
+        if named:
+            more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+            self.notes.append(f"{named[0]}{more}: no line has a time stamp, so all of it counts")
+
+    def _ready(self, log: app.Log, extent: spans.Extent) -> app.Log:
+        if _is_file(log):
+            return log._replace(timeless=extent.known is None)
+        return log._replace(chunks=extent.over(log.chunks))
+
+    def check(self) -> None:
+        """After reading. Raises UsageError where no log has a stamp, or none lies in the span: nothing can be said."""
+        known = [extent.known for extent in self._extents]
+        stamped = [span for span in known if span is not None]
+        if known and not stamped:
+            what = "no line has a time stamp, so --since and --until cannot be applied"
+            raise errors.UsageError(errors.Problem(what, self.logs[0].source.file or ""))
+        if len(stamped) == len(known) and not any(self._window.meets(*span) for span in stamped) and stamped:
+            first, last = spans.shown(min(stamped)[0]), spans.shown(max(end for _, end in stamped))
+            what = f"no line lies in that time: the stamps go from {first} to {last}"
+            raise errors.UsageError(errors.Problem(what, "--since, --until"))
 
 
-def _span(log: app.Log) -> tuple[float, float] | None:
-    if log.notes is None or log.source.file is None:
-        return None
-    return spans.span(reading.LogFile(log.source.file).chunks(), log.source.year)
+def _is_file(log: app.Log) -> bool:
+    return log.notes is not None and log.source.file is not None
+
+
+def _extent(log: app.Log) -> spans.Extent:
+    found = spans.Extent(log.source.year)
+    if _is_file(log) and log.source.file:
+        with contextlib.suppress(errors.RunwardError):  # it went away: reading it will tell
+            found.read(reading.LogFile(log.source.file).chunks())
+    return found
 
 
 def instant(text: str | None, option: str) -> float | None:
