@@ -77,3 +77,15 @@ def test_the_classic_page_has_the_columns_of_the_shell_dashboard() -> None:
     assert lines[at + 1].split() == ["ID", "Image", "Status", "CPU%", "Memory"]
     assert "name-of-it" not in lines[at + 2]
     assert [line.split()[-1] for line in lines if "H100" in line] == ["🔥", "⚙️", "💤", "💤"]
+
+
+@pytest.mark.parametrize("classic", [False, True], ids=["page", "classic"])
+def test_a_narrow_window_cuts_words_and_no_figures(classic) -> None:
+    use = box.ContainerUse(
+        "a" * 64, "a-name-of-some-length", "registry/image:tag", "Up 2 minutes (Paused)", 12.5, G, 2 * G
+    )
+    page = view_box.page(snapshot(containers=(use,)), classic=classic)
+    text = draw_box.draw(page, draw_box.Style(colour=False, width=80), 5)
+    row = next(line for line in text.splitlines() if line.startswith("aaaa"))
+    assert row.endswith("12.5%  1.0 GiB / 2.0 GiB")
+    assert len(row) <= 80

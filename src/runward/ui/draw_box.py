@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from runward.ui import view_box
 
 _CODES = {"good": "32", "warn": "33", "bad": "31"}
+_SHORT = 8
+"""Columns of words are not cut below so many characters."""
+
 _DOTS = {"good": "🟢", "warn": "🟡", "bad": "🔴"}
 
 
@@ -51,7 +54,7 @@ def _lines(page: view_box.Page, style: Style, every_s: float) -> Iterator[str]:
     for table in page.tables:
         yield from _frame(table.title, style) if table.title else ()
         yield from table.above
-        yield from _table(table)
+        yield from _table(table, style.width)
     if page.oom:
         yield from _frame(f"{'OOM' if style.ascii else '⚠️  OOM'} KILLER EVENTS: {page.oom[0]}", style)
         yield from page.oom[1:]
@@ -76,12 +79,17 @@ def _bar(bar: view_box.Bar, style: Style) -> str:
     return f"Usage: {dot} {bar.percent:3d}% [{cells}]"
 
 
-def _table(table: view_box.Table) -> Sequence[str]:
+def _table(table: view_box.Table, room: int) -> Sequence[str]:
     if not table.rows:
         return (table.empty,)
     rows = (table.head, *table.rows)
     widths = [max(len(row[column]) for row in rows) for column in range(len(table.head))]
+    over = sum(widths) + 2 * (len(widths) - 1) - room
+    while over > 0 and (wide := [column for column in table.words if widths[column] > _SHORT]):
+        # Words are cut before figures: what a container uses is what the page is looked at for.
+        widths[max(wide, key=lambda column: widths[column])] -= 1
+        over -= 1
     return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(f"{cell[:width]:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]

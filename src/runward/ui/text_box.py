@@ -71,8 +71,8 @@ def _rows(one: box.Snapshot) -> Iterator[str]:
             f"{_number(gpu.mem_total_mib)} MiB, {_number(gpu.temp_c)} C"
         )
     for use in one.containers:
-        memory = "?" if use.memory is None else _size(use.memory)
-        yield f"docker   {use.name}: cpu {_number(use.cpu)} %, memory {memory}, {use.status}"
+        cpu = "N/A" if use.cpu is None else f"{use.cpu:g} %"
+        yield f"docker   {use.name}: cpu {cpu}, memory {_known(use.memory)}, {use.status}"
     for disk in one.disks:
         yield (
             f"disk     {disk.path}: {disk.percent} % used, {_size(disk.free)} free, "

@@ -26,6 +26,8 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     empty: str = ""
+    words: tuple[int, ...] = ()
+    """Columns that may be cut where the window is too narrow."""
     above: tuple[str, ...] = ()
     """Lines between the title and the heading."""
 
@@ -70,6 +72,7 @@ def _classic(one: box.Snapshot, gpus: Table, containers: Table, disks: Table) ->
             containers,
             title="DOCKER CONTAINERS",
             head=("ID", *containers.head[2:]),
+            words=(0, 1, 2),
             rows=tuple((row[0], *row[2:]) for row in containers.rows),
             above=(f"Active containers: {len(containers.rows)}",) if containers.rows else (),
         ),
@@ -143,7 +146,7 @@ def _containers(one: box.Snapshot) -> Table:
     )
     why = next((text for text in one.blind if text.startswith("containers")), "No running containers")
     title = f"DOCKER CONTAINERS ({len(rows)} active)" if rows else "DOCKER CONTAINERS"
-    return Table(title, ("ID", "Name", "Image", "Status", "CPU%", "Memory"), rows, why)
+    return Table(title, ("ID", "Name", "Image", "Status", "CPU%", "Memory"), rows, why, words=(0, 1, 2, 3))
 
 
 def _disks(one: box.Snapshot) -> Table:
