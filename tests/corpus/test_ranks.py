@@ -334,3 +334,64 @@ def test_a_gpu_that_a_tool_names_is_the_rank_that_was_put_on_it(guess, log: str,
 def test_a_task_of_srun_that_is_a_launcher_is_no_rank(guess) -> None:
     log = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \nsrun: error: n2: task 1: Killed\n"
     assert guess(_steps() + log) == ("killed", None)
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "mnp-job#{}: ", "t1v-n-12ab-w-{}: ", "[{}]<stderr>:", "[n1:mpi_rank_{}][handler] ", "(worker{0}, rank={0}, pid=70{0}, ip=10.0.0.{0}) ",
+        "[ERROR] 2031-03-04-12:00:00 (PID:70{0}, Device:{0}, RankID:{0}) ", "(Worker_TP{0} pid=70{0}) ERROR 04-11 12:00:00 [x.py:1] ",
+        "[2031-03-11 12:00:00 TP{}] ", "[04/03/2031-12:00:00] [TRT-LLM] [RANK {}] [E] ", "[ERROR] [a.train:88] [PID:70{0}] [RANK:{0}] ",
+        "{}@n1: ", "n1:{}: ", "{{rank {}}} ", "*** rank {}: ", "rank{}\t", "rank {} ▶ ", "{} | ", "{}> ", "trainer/{} ", "{} n1: ",
+        "[rank{}]:wandb: ", "12:00:00 r{} E train: ", "2031-03-04 12:00:00,123 ERROR rank{} train.py:88 ", "[2031-03-04 12:00:00,123][train][ERROR][rank {}] - ",
+    ],
+)  # fmt: skip
+def test_a_front_of_a_kind_that_nobody_knows_is_one_where_all_lines_of_a_traceback_bear_it(
+    guess, front: str
+) -> None:
+    mine, other = front.format(5), front.format(0)
+    assert guess(_steps(other) + _steps(mine) + _fault(other, _ECHO) + _fault(mine)) == ("exception", 5)
+
+
+def test_a_traceback_that_another_message_quotes_stays_quoted(guess) -> None:
+    log = f"worker 5 said: {_TRACE}KeyError: 'mask'\n" + _steps(last=90)
+    assert guess(log, process="running")[0] == "none"
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["===== rank {} =====", "--- rank {} stderr ---", "### logs/rank_{}.log ###", "stderr of rank {}:", "Rank {} stderr:", "$ kubectl logs x-worker-{}",
+     "$ cat logs/rank{}/stderr", "# rank {}", "logs/771.{}.out", "user_logs/std_log_process_{}.txt"],
+)  # fmt: skip
+def test_what_stands_under_a_ranks_title_is_its_own(guess, title: str) -> None:
+    parts = [
+        f"{title.format(r)}\n{_steps(last=30)}{_fault('', text)}"
+        for r, text in ((0, _ECHO), (5, "KeyError: 'mask'"))
+    ]
+    assert guess("".join(parts)) == ("exception", 5)
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        ("# n2 pids: 51208=rank8 51209=rank9 51210=rank10\nOut of memory: Killed process 51210 (python) total-vm:2kB\n", 10),
+        ("".join(f"box{n} app: RANK={9 - n} WORLD_SIZE=2\n" for n in (8, 9)) + _steps("box8 app: ") + _said("box9 app: ", "RuntimeError: CUDA error: out of memory"), None),
+        ("".join(f"workerpool1-{n} app: RANK={n + 1} WORLD_SIZE=2\n" for n in (0, -1) if n == 0) + "workerpool0-0 app: RANK=0 WORLD_SIZE=2\n"
+         + _said("workerpool1-0 app: ", "RuntimeError: CUDA error: out of memory"), 1),
+        ("".join(f"[rank{r}]: RuntimeError: Detected mismatch between collectives on ranks. Rank {r} is running collective: F(OpType=A),"
+                 " but Rank 7 is running collective: F(OpType=B)\n" for r in range(4)), 7),
+        ("worker rank 5 exited with code 137\n", 5),
+    ],
+    ids=["list", "unknown-front", "one-a-node", "odd-one", "child"],
+)  # fmt: skip
+def test_lists_and_others_words_bind_a_rank(guess, log: str, rank: int | None) -> None:
+    assert guess(_steps() + log)[1] == rank
+
+
+_ROWS = "rank gpu   util% last_step\n" + "".join(
+    f"  {r}  n1:{r}    {0 if r == 6 else 100}  {10 if r == 6 else 11}\n" for r in range(8)
+)
+
+
+def test_a_table_of_all_ranks_shows_the_one_that_is_behind(guess) -> None:
+    assert guess(_steps() + _ROWS, process="running", silent_s=3600) == ("hang", 6)

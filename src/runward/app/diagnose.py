@@ -34,6 +34,8 @@ _NAMED = 64
 _AROUND = 8
 """Progress lines kept on both sides of anything else in bulk data."""
 SECTION = "file_section"
+_TITLES = ("section", "part", "shown", "titled", "named", "heard", "typed", "alone")
+"""Groups of that rule: the ways in which parts of other logs are announced."""
 IGNORED_RULE = "python_exception_ignored"
 
 
@@ -181,9 +183,7 @@ class Reader:
     def _signal(self, hit: log_data.Hit) -> None:
         rule = self._rules[hit.pattern]
         if rule.name == SECTION:
-            self._section(
-                next((hit.groups[name] for name in ("section", "part", "shown") if hit.groups.get(name)), "")
-            )
+            self._section(next((hit.groups[name] for name in _TITLES if hit.groups.get(name)), ""))
         text = hit.line.decode("utf-8", "replace")
         place = signals.Place(text, self._number(hit.line_offset), hit.line_offset)
         found = signals.extract(rule, place, hit.groups, self._source)

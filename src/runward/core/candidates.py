@@ -68,7 +68,8 @@ class Candidate:
 
 FALLBACK = "python_exception"
 """The rule for any exception: speaks only where no other rule knows the line."""
-_GENERAL = {FALLBACK: 1, "exception_in_passing": 2}
+_PASSING = "exception_in_passing"
+_GENERAL = {FALLBACK: 1, _PASSING: 2}
 """The higher, the less its rule knows of a line."""
 ENDS = (_C.TIME_LIMIT, _C.PREEMPTED, _C.NODE_FAILURE, _C.CANCELLED)
 
@@ -85,8 +86,8 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         if candidate is None:
             continue
         traceback = by_place.get((entry.signal.file, entry.signal.offset))
-        if traceback and traceback.ignored:
-            continue
+        if traceback and (traceback.ignored or (candidate.rule == _PASSING and not traceback.quoted)):
+            continue  # the end of a traceback is not said in passing, whatever stands before it
         if candidate.rule in _DAMAGED:
             reading = (traceback and traceback.reading) or _said_to_read(entry.signal.text)
             candidate = _by_reader(candidate, reading or _announced(book, entry))

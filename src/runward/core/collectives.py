@@ -46,6 +46,7 @@ def suspects(
         or _reached(book)
         or _recorded(ctx, behind=False)
         or _stacks(book)
+        or _tabled(book)
         or _barrier(book)
         or _stuck(book)
         or _silent(book, found, ctx)
@@ -73,7 +74,7 @@ def _recorded(ctx: context.Context, *, behind: bool) -> Suspects | None:
 
 def of_silence(book: casebook.Casebook) -> Suspects | None:
     """Who holds up a training that is merely silent: named by a tool, behind in calls, or elsewhere by its stack."""
-    return named(book) or _counters(book) or _reached(book) or _stacks(book)
+    return named(book) or _counters(book) or _reached(book) or _stacks(book) or _tabled(book)
 
 
 def named(book: casebook.Casebook) -> Suspects | None:
@@ -160,6 +161,18 @@ def _stacks(book: casebook.Casebook) -> Suspects | None:
     return Suspects(
         (one.rank,), f"it stands in {one.frames[0]}, the others wait", proven=False, proof=(proof,)
     )
+
+
+def _tabled(book: casebook.Casebook) -> Suspects | None:
+    """The rank that a printed table of all ranks shows behind the others."""
+    from runward.core import rank_tables  # noqa: PLC0415 -- few logs hold tables
+
+    odd = rank_tables.odd_one(book)
+    if odd is None:
+        return None
+    row, why = odd
+    proof = failures.Evidence(row.text, file=row.file, offset=row.offset, rank=row.rank, source="log")
+    return Suspects((row.rank,), why, proven=False, proof=(proof,))
 
 
 def _barrier(book: casebook.Casebook) -> Suspects | None:

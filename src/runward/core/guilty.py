@@ -57,8 +57,9 @@ def rank(
     case = whose.Case(chosen, found, book, known)
     if _lost_peer(chosen):
         return _awaited(book) if chosen.cause is _C.RENDEZVOUS else _missed(case)
-    if _everyones(case):
-        return None
+    odd = _odd_one(book)
+    if odd is not None or _everyones(case):
+        return odd
     if chosen.rule in _LOCAL:
         return _launchers(case)
     ranks = (ask(case) for ask in _ASKED)
@@ -92,6 +93,14 @@ def _awaited(book: casebook.Casebook) -> int | None:
     """The rank for whose word the others waited at the start."""
     ranks = {int(entry.signal.fields["awaited"]) for entry in book.with_field("awaited")}
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def _odd_one(book: casebook.Casebook) -> int | None:
+    """The one rank of which all others say that it is in another call than they are."""
+    entries = book.with_field("odd")
+    told = {int(entry.signal.fields["odd"]) for entry in entries}
+    speakers = {entry.signal.rank for entry in entries} - {None}
+    return told.pop() if len(told) == 1 and len(speakers) > 1 and not told & speakers else None
 
 
 def _culprit(case: whose.Case) -> int | None:

@@ -7,7 +7,7 @@ _SEP = r"[-_ .=]{0,2}"
 _MARKED = (
     rf"(?i)(?:^|[^a-z])(?:global_?)?rank{_SEP}(?P<rank>\d{{1,6}})(?=\D|$)",
     (
-        r"(?i)(?:^|[^a-z])(?:worker(?:log)?|proc(?:ess)?|task|trainer|gpu|master|stderr|stdout|[pr])[-_ .]?"
+        r"(?i)(?:^|[^a-z])(?:worker(?:log)?|proc(?:ess)?|task|trainer|gpu|master|stderr|stdout|[prw])[-_ .]?"
         r"(?P<rank>\d{1,6})(?=\D|$)"
     ),
     r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",

@@ -40,7 +40,7 @@ class Prefix(NamedTuple):
 
 
 _CLOCK = r"(?P<h>\d{1,2}):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
-_ISO = r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK + r"(?P<z>Z|[+-]\d\d:?\d\d)?"
+_ISO = r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _-]" + _CLOCK + r"(?P<z>Z|[+-]\d\d:?\d\d)?"
 _DAYS = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _SYSLOG_HOST = r"(?: (?P<node>[\w.-]+) (?=[\w.-]+(?:\[\d+\])?:))?"
 _LEVELS = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|EXCEPTION)"
@@ -88,6 +88,7 @@ _NOISE = [
     ),
     ("k", r"kernel: ?"),
     ("[", r"\[(?:[0-9a-f]{7,12}|launcher|main)\](?= )"),
+    ("[", r"\[[A-Za-z][\w.-]{1,24}\](?= ?[\[(](?:MPI |global )?(?:[Rr]ank|RANK|[Pp]rocess)[ =:_]?\d)"),
     ("|", r"\|\|(?= )"),
     ("<", rf"<{_SMALL_LEVELS}>(?= )"),
     ("s", r"slurmstepd: error: (?=\S*Error)"),
@@ -202,8 +203,7 @@ class _Found:
         """How the line names its process."""
         number = self.local if self.number is None else self.number
         if number is None and self.rank is None and not self.process:
-            pod = self.node if self.node and speakers.ordinal(self.node) else ""
-            return voices.Voice(node=pod) if pod else voices.NOBODY
+            return voices.Voice(node=self.node) if self.node else voices.NOBODY
         assumed = self.rank is None and self.number is not None
         node = "" if self.through else self.node or ""
         return voices.Voice(self.process, self.rank, number, node, assumed, self.tag if assumed else "")

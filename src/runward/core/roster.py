@@ -66,6 +66,11 @@ _PROMPT = re.compile(
     rb"^\[?(?:[\w.-]{1,40}@)?(?P<node>[A-Za-z][\w.-]{0,60})?(?:[: ][^\n$#]{0,60})?[$#] (?P<command>\S[^\n]{0,300})",
     re.MULTILINE,
 )
+_LISTED = re.compile(
+    r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
+    r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})\b"
+)
+"""Entries of a list of processes and their ranks."""
 _INDEX = re.compile(r"(?:^|\bgpu ?|\| +)(?P<index>\d{1,2})(?=[,: ])")
 
 
@@ -134,6 +139,8 @@ class _Said:
         self._nodes: dict[str, dict[str, int]] = {}
         self._local: dict[str, list[int]] = {}
         self._file = ""
+        self._singles: dict[str, set[int]] = {}
+        """Nodes, and the ranks that were told there with the size of the world."""
 
     def begin(self, file: str | None) -> None:
         """Lines of another source follow."""
@@ -159,12 +166,20 @@ class _Said:
             self._book.voices.hear(voice)
         if not ranks and voice.rank is not None:
             ranks = {voice.rank}
+        if len(ranks) == 1 and world and front.node and not voice.name:
+            self._singles.setdefault(front.node, set()).update(ranks)
         if len(ranks) == 1 and world and voice.name and voice.rank is None:
             self._book.voices.hear(voice._replace(rank=min(ranks)))
         self._bound(text if text.startswith("{") else body, front, ranks)
 
     def _bound(self, text: str, front: prefixes.Prefix, ranks: set[int]) -> None:
         """What stands beside a rank, or beside a local one alone."""
+        for found in _LISTED.finditer(text):
+            self.bind(
+                int(found["rank"] or found["rank2"]),
+                voices.short(front.node),
+                pid=found["pid"] or found["pid2"],
+            )
         pids = {found["pid"] or found["process"] for found in _PID.finditer(text)}
         if not pids and (front.voice.number or 0) >= _LEAST_PID:
             pids = {str(front.voice.number)}
@@ -241,8 +256,11 @@ class _Said:
         self._worlds |= {top} if top > 1 else set()
 
     def world(self) -> int | None:
-        """How many ranks there are."""
-        return self._worlds.pop() if len(self._worlds) == 1 else None
+        """How many ranks there are; where as many nodes told one each, those are theirs."""
+        world = min(self._worlds) if len(self._worlds) == 1 else None
+        if world == len(self._singles) and all(len(ranks) == 1 for ranks in self._singles.values()):
+            self._book.voices.one_a_node({node: min(ranks) for node, ranks in self._singles.items()})
+        return world
 
 
 def _numbers(text: str) -> list[int]:

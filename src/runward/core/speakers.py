@@ -13,7 +13,7 @@ from runward.core import log_names
 _NUMBER = r"\d{1,6}"
 _BETWEEN = r"[ :=_#-]{0,2}"
 _RANK = (
-    r"(?:(?:[Gg]lobal|GLOBAL|world)[ _-]?(?:rank|RANK)|mpi_?rank|rank(?:[ _]id)?|Rank|RANK|gr|GR"
+    r"(?:(?:[Gg]lobal|GLOBAL|world)[ _-]?(?:rank|RANK)|mpi_?rank|rank(?:[ _]?[iI][dD])?|Rank(?:ID|Id)?|RANK|rk|gr|GR"
     r"|process[ _](?:id|index|rank))"
 )
 _LOCAL = r"(?i:local[ _-]?rank|lrank|cuda|device)"
@@ -35,7 +35,7 @@ _AFTER_NODE = (
 )
 """What follows a node in brackets: so that a bracketed word of a message is none."""
 _POD = (
-    r"(?:[a-z][a-z0-9.]{0,30}(?:-[a-z0-9.]{1,30}){0,6}-)?(?:worker|master|trainer|launcher|chief|replica|server|ps)"
+    r"(?:[a-z][a-z0-9.]{0,30}(?:-[a-z0-9.]{1,30}){0,6}-)?(?:worker(?:pool\d{1,2})?|master|trainer|launcher|chief|replica|server|ps|w)"
     r"-\d{1,5}(?:-\d{1,5})?(?:-[a-z0-9]{5}(?![a-z0-9]))?"
 )
 """A pod or service of which there are several: its number may be a rank."""
@@ -56,12 +56,15 @@ _TAGS = {
     "(": r"\((?P<tag>(?:[^()\n]|\([^()\n]{0,40}\)){1,120})\)(?P<stream>)(?P<mark>:| \||)",
     "<": r"<(?P<tag>[^<>\n]{1,40})>(?P<stream>)(?P<mark>:?)(?= )",
 }
+_PROCESS_NUMBER = rf"{_PROCESS}{_BETWEEN}(?P<number>\d{{1,5}}){_OF}(?:-[a-z]{{1,12}})?"
 _ALONE = (
     rf"{_RANK}{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?:[ ,|].{{0,60}})?",
     rf"{_LOCAL}{_BETWEEN}(?P<local>\d{{1,3}})",
+    r"(?P<rank>\d{1,6})@(?P<node>[A-Za-z][\w.-]{0,60})",
+    r"(?:[\w:. -]{0,40} )?(?:[Tt][Pp]|[Dd][Pp])(?P<number>\d{1,4})",
     r"\d+,mpirank:(?P<rank>\d{1,6}),(?P<node>[\w.-]+)",
     rf"(?P<node>{_POD})(?:-[a-z]{{1,12}})?",
-    rf"{_PROCESS}{_BETWEEN}(?P<number>\d{{1,5}}){_OF}(?:-[a-z]{{1,12}})?",
+    _PROCESS_NUMBER,
     r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?:(?P<number>\d{1,7})|-)",
     r"pod/(?P<node>[\w.-]+)/[\w.-]+",
 )
@@ -95,7 +98,7 @@ _BARE = (
     ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
     (_DIGITS, rf"(?P<rank>{_NUMBER}): (?!\d)"),
     ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
-    (_WORDS, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}} (?=\S))"),
+    (_WORDS, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}}:? (?=\S))"),
     (_WORDS, rf"{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
     (
         _WORDS,
@@ -117,6 +120,7 @@ _BARE = (
             r"(?=[\w.]{1,80}(?:Error|Exception)\b)"
         ),
     ),
+    ("E", r"Exception in device=\w{2,6}:(?P<number>\d{1,5}): "),
     (
         _WORDS + _DIGITS + "./",
         r"(?P<path>(?:[\w.=-]{0,80}/){0,12}[\w.-]{1,80}\.(?:log|out|err|txt)(?:\.\d{1,6})?)[:-](?:\d+[:-])?",
@@ -129,10 +133,11 @@ for _firsts, _pattern in _BARE:
         _BY_CHAR.setdefault(_char, []).append(_pattern)
 _ready = functools.cache(re.compile)
 _ORDINAL = re.compile(
-    r"(?:^|-)(?P<role>worker|master|trainer|chief|replica|server)-(?:\d{1,5}-)?(?P<number>\d{1,5})(?:-[a-z0-9]{5})?$"
+    r"(?:^|-)(?P<role>worker|master|trainer|chief|replica|server|w)-(?:\d{1,5}-)?(?P<number>\d{1,5})(?:-[a-z0-9]{5})?$"
 )
 _POD_NAME = re.compile(rf"(?<![\w/.-]){_POD}(?![\w-])")
 _AFTER = re.compile(_AFTER_NODE)
+_PART_OF_NAME = re.compile(r"^\w{1,40}_TP(?P<number>\d{1,4}) ")
 _MORE = re.compile(r" *[,|;] *")
 
 
@@ -187,8 +192,12 @@ def _actor(tag: str) -> dict[str, str | None] | None:
     within = _WITHIN.search(tag)
     found = _full(tag, _ACTOR)
     if found is None:
-        return _full(tag, _ALONE[:2]) if within or tag[:1].lower() in "lw" else None
-    return {**found, **within.groupdict()} if within else found
+        listed = within and "," in tag
+        return within.groupdict() if within and listed else _full(tag, (*_ALONE[:2], _PROCESS_NUMBER))
+    part = _PART_OF_NAME.search(tag)
+    if within and found.get("node") and not found.get("pid"):
+        return found
+    return {**found, **within.groupdict()} if within else {**found, **part.groupdict()} if part else found
 
 
 def _inside(tag: str, found: re.Match[str], head: str) -> dict[str, str | None] | None:
@@ -208,7 +217,7 @@ def _parts(tag: str) -> dict[str, str | None] | None:
     said = dict(within.groupdict()) if within else {}
     rest = tag[: within.start()] + "," + tag[within.end() :] if within else tag
     for part in _MORE.split(rest)[:8]:
-        groups = _full(part.strip(), (_ALONE[1], _ALONE[4], _NODE))
+        groups = _full(part.strip(), (_ALONE[1], _PROCESS_NUMBER, _NODE))
         for name, text in (groups or {}).items():
             if not (name == "node" and not within and not said):
                 said.setdefault(name, text)

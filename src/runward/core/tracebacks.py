@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runward.core import prefixes, signals, voices
+from runward.core import prefixes, signals, speakers, voices
 
 START = "Traceback (most recent call"
 MAX_OPEN, MAX_LINES = 64, 200
@@ -30,6 +30,16 @@ _READING = re.compile(
 _OWNER = re.compile(r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)")
 """Whose traceback it is, behind its opening words: of a rank that gathered those of the others."""
 _FOREIGN = re.compile(r"\d+%\||it/s\b|s/it\b")
+
+
+_LEAD = re.compile(r"\d")
+_LONGEST_LEAD = 80
+_NUMBERS = (
+    re.compile(r"(?i)(?<![a-z])rank\D{0,3}(\d{1,6})"),
+    re.compile(r"(?<![A-Za-z\d.])\d{1,5}(?![A-Za-z\d.])"),
+    re.compile(r"\d{1,5}"),
+)
+_NO_SPEAKER = re.compile(rf"(?i)\b(?:{speakers.NO_NODES}|attempt|retry|line|run)s?\b")
 
 
 class Traceback(NamedTuple):
@@ -74,6 +84,10 @@ class _Open:
     ignored: bool
     named: bool
     voice: voices.Voice
+    lead: str = ""
+    """What stands before the opening words and is no front that is known: of all its lines, if it is one."""
+    fronted: bool = False
+    """Whether frames came behind the same lead."""
     frames: list[tuple[str, str, str]] = field(default_factory=list)
     reading: str = ""
     lines: int = 0
@@ -117,7 +131,11 @@ class Grouper:
             return None
         front = prefixes.split(text, self._source.year)
         for group in self._open:
-            if group.speaker == front.speaker:
+            if group.speaker != front.speaker:
+                continue
+            if group.lead and front.body.startswith(group.lead):
+                return self._take(group, _behind(front, group.lead), place)
+            if not group.fronted:
                 return self._take(group, front, place)
         return None
 
@@ -141,6 +159,7 @@ class Grouper:
             self._ignoring,
             said is not None or led,
             self._lead.voice if led else front.voice,
+            lead if not plain and _may_front(lead, front) else "",
         )
         self._ignoring = False
         self._open.append(group)
@@ -153,6 +172,7 @@ class Grouper:
         if frame and (front.indent > group.indent or body.startswith("File ")):
             group.frames.append((frame["path"], frame["line"], frame["where"] or ""))
             del group.frames[:-64]
+            self._prove(group, place)
             name = frame["path"].rpartition("/")[2]
             group.reading = _reading(f"{name} {frame['where']}") or group.reading
         elif body and front.indent <= group.indent and not _FOREIGN.search(body):
@@ -165,6 +185,16 @@ class Grouper:
         if group.lines > MAX_LINES:
             self._open.remove(group)
         return None
+
+    @staticmethod
+    def _prove(group: _Open, place: signals.Place) -> None:
+        """A frame behind the same lead: that is a front of an unknown kind, and its number tells who speaks."""
+        if group.fronted or not group.lead or group.lead not in place.text:
+            return
+        group.fronted, group.quoted = True, False
+        number = _number_of(group.lead)
+        if group.rank is None and number is not None:
+            group.rank, group.named = number, True
 
     def _finish(self, group: _Open, found: re.Match[str], place: signals.Place) -> Traceback:
         return Traceback(
@@ -185,6 +215,29 @@ class Grouper:
             named=group.named,
             voice=group.voice,
         )
+
+
+def _may_front(lead: str, front: prefixes.Prefix) -> bool:
+    """Whether words may be the front of all lines of a speaker: with a number, or behind a known front."""
+    return len(lead) <= _LONGEST_LEAD and (_LEAD.search(lead) is not None or front.rank is not None)
+
+
+def _behind(front: prefixes.Prefix, lead: str) -> prefixes.Prefix:
+    """What stands behind a lead that is taken for a front."""
+    rest = front.body[len(lead) :]
+    body = rest.lstrip(" \t")
+    return front._replace(body=body, indent=len(rest) - len(body))
+
+
+def _number_of(lead: str) -> int | None:
+    """The rank in such a lead: behind that word, else its only number that stands for itself, else its only one."""
+    if _NO_SPEAKER.search(lead):
+        return None
+    for pattern in _NUMBERS:
+        found = {int(text) for text in pattern.findall(lead)}
+        if len(found) == 1:
+            return found.pop()
+    return None
 
 
 def _reading(words: str) -> str:

@@ -6,6 +6,7 @@ node (`[node2:5]`) is a local rank where other lines prove it, and a global one 
 
 import itertools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -66,6 +67,8 @@ class Voices:
     """Processes of which only node and local number were told."""
     _pods: dict[str, set[int]] = field(default_factory=dict)
     """Pods that speak, to the ranks that were named beside them."""
+    _alone: dict[str, int] = field(default_factory=dict)
+    """The rank of each node, where every node was told to have one."""
     _layout: _Layout | None = field(default=None, compare=False)
 
     def hear(self, voice: Voice) -> None:
@@ -96,6 +99,10 @@ class Voices:
         """A process is the one with this local number on `node`."""
         if len(self._places) < MAX_VOICES:
             self._places.setdefault(name, (short(node), number))
+
+    def one_a_node(self, ranks: Mapping[str, int]) -> None:
+        """Each of these nodes has one rank."""
+        self._alone.update(ranks)
 
     def process(self, pid: str, node: str) -> int | None:
         """The rank of a process id, of `node` where that is known."""
@@ -147,6 +154,8 @@ class Voices:
 
     def _of_pod(self, node: str) -> int | None:
         """The rank of a pod that holds one: by its number, where no pod holds several and nothing speaks against it."""
+        if node in self._alone:
+            return self._alone[node]
         said = self._pods.get(node, set()) | self._pairs.get((node, 0), set())
         found = speakers.ordinal(node)
         if found is None or any(number for _, number in self._pairs):
