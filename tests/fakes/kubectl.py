@@ -2,7 +2,13 @@
 
 import json
 import os
+import subprocess
 import sys
+
+if __package__:
+    from fakes import volume
+else:
+    import volume  # run as a script
 
 
 def main(argv: list[str]) -> None:
@@ -19,6 +25,10 @@ def main(argv: list[str]) -> None:
         print(f'Error from server (NotFound): pods "{words[0]}" not found', file=sys.stderr)
         sys.exit(1)
     os.environ["PATH"] = os.environ.get("STAND_IN_PATH", "") + ":" + os.environ["PATH"]
+    if "STAND_IN_VOLUME" in os.environ:
+        done = subprocess.run(volume.inside(inner), stdout=subprocess.PIPE, check=False)
+        sys.stdout.buffer.write(volume.outside(done.stdout))
+        sys.exit(done.returncode)
     try:
         os.execvp(inner[0], inner)
     except FileNotFoundError:

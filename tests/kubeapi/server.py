@@ -13,6 +13,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+from fakes import volume
 from kubeapi.cluster import PLURALS, Refused
 
 _PATH = re.compile(
@@ -377,7 +378,7 @@ def _run_over(incoming, outgoing, argv, stdin):
     path = os.environ.get("STAND_IN_PATH", "") + ":" + os.environ["PATH"]
     try:
         child = subprocess.Popen(
-            argv,
+            volume.inside(argv),
             env={**os.environ, "PATH": path},
             stdin=subprocess.PIPE if stdin == "true" else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -401,7 +402,7 @@ def _run_over(incoming, outgoing, argv, stdin):
 
     def copy_out(stream, channel):
         while data := stream.read1(32000):
-            say(channel, data)
+            say(channel, volume.outside(data))
 
     threading.Thread(target=listen, daemon=True).start()
     threads = [
@@ -413,6 +414,8 @@ def _run_over(incoming, outgoing, argv, stdin):
     for thread in threads:
         thread.join()
     code = child.wait()
+    child.stdout.close()
+    child.stderr.close()
     status = {"status": "Success"}
     if code:
         causes = [{"reason": "ExitCode", "message": str(code)}]

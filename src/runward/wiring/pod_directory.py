@@ -10,6 +10,8 @@ from runward.core import checkpoints
 from runward.wiring import pod_looks
 
 EVERY_S = 60.0
+_UNSEEN_EVERY_S = 5.0
+"""Until it was seen once: the first pod may not run yet."""
 _NOT_YET = "not looked at yet"
 
 
@@ -31,7 +33,7 @@ class Directory:
         del now, alive, nonfinite_since
         busy = self._looking is not None and self._looking.is_alive()
         if not busy and time.monotonic() >= self._next:
-            self._next = time.monotonic() + EVERY_S
+            self._next = time.monotonic() + (EVERY_S if self._seen_at is not None else _UNSEEN_EVERY_S)
             self._looking = threading.Thread(target=self._look, name=f"look at {self._path}", daemon=True)
             self._looking.start()
         return self.listing().checkpoints
