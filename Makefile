@@ -48,7 +48,7 @@ environments: $(if $(or $(CI),$(TORCH)),.venv-torch/.done) $(if $(or $(CI),$(RAY
 
 .venv-ray/.done:
 	PYTHON=$(PYTHON) tools/make-venv .venv-ray
-	.venv-ray/bin/pip install --quiet 'ray[default]'
+	.venv-ray/bin/pip install --quiet 'ray[default,train]'
 	@touch $@
 
 # Random kills, seeded: SEED=1 KILLS=1000

@@ -30,7 +30,7 @@ class Jobs:
         backend: ports.Backend,
         aftermath: Aftermath,
         describe: Callable[[str], observations.Launched],
-        wait_fds: Callable[[str], Sequence[int]],
+        wait_fds: Callable[[str], Sequence[int]] | None,
         clock: ports.Clock,
     ) -> None:
         self._backend = backend
@@ -74,6 +74,8 @@ class Jobs:
 
     def wait_fds(self, state: run.RunState) -> Sequence[int]:
         """Readable when the job's processes die, where the backend can tell."""
+        if self._fds is None:
+            return ()
         live = state.live
         return self._fds(live.handle) if live is not None and live.handle is not None else ()
 

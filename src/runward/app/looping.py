@@ -98,7 +98,7 @@ class Loop:
         """Until the next tick is due, something dies, or a signal comes. Output is shown meanwhile."""
         while not self.leaving:
             left = min((watch.due_in() for watch in self.watches), default=1.0)
-            if not any(watch.stirred() for watch in self.watches):
+            if left > 0.0 or not any(watch.stirred() for watch in self.watches):
                 left = max(left, len(self.watches) * _TOGETHER_S)
             step = min(left, _ASKED_EVERY_S if self.shown is None else _FOREGROUND_S)
             self._waited = {fd: watch.driver.row.id for watch in self.watches for fd in watch.wait_fds()}

@@ -107,7 +107,7 @@ def choose(counters: Iterable[Counter]) -> Counter | None:
     Never an epoch, a micro-batch or a side bar: those are no candidates.
     """
     candidates = [counter for counter in counters if counter.kind in _CLASS]
-    return max(candidates, key=_rank, default=None)
+    return max(candidates, key=_rank) if len(candidates) > 1 else next(iter(candidates), None)
 
 
 def _rank(counter: Counter) -> tuple[object, ...]:

@@ -33,6 +33,8 @@ class Tracker:
     """Everything known about the progress of one attempt."""
 
     counted: tuple[counters.Counter, ...] = ()
+    chosen: counters.Counter | None = None
+    """The one of them that is the training's step: many ask, once a report."""
     resumed_step: int | None = None
     """Step that the training said, or was told, to go on from."""
     checkpoint_step: int | None = None
@@ -53,11 +55,6 @@ class Tracker:
     memory: tuple[samples.Memory, ...] = ()
     seen_before: bool = False
     """Whether an earlier attempt of this run showed steps."""
-
-    @property
-    def chosen(self) -> counters.Counter | None:
-        """The counter that is the training's step."""
-        return counters.choose(self.counted)
 
     @property
     def step(self) -> int | None:
@@ -155,7 +152,11 @@ def resumed(tracker: Tracker, step: int | None) -> Tracker:
     """The tracker after the training said that it goes on from `step` (None: from the beginning)."""
     begin = step or 0
     kept = tuple(counters.resume(counter, begin) for counter in tracker.counted)
-    return replace(tracker, counted=kept, resumed_step=step, points=())
+    return replace(_with(tracker, kept), resumed_step=step, points=())
+
+
+def _with(tracker: Tracker, counted: tuple[counters.Counter, ...]) -> Tracker:
+    return replace(tracker, counted=counted, chosen=counters.choose(counted))
 
 
 def _noted(read: Mapping[str, int], key: str, offset: int) -> Mapping[str, int]:
@@ -196,7 +197,7 @@ def _credited(tracker: Tracker) -> Tracker:
         return tracker
     if tracker.counted[-1].kind is samples.Kind.SIDE:
         return tracker
-    return replace(tracker, counted=(*tracker.counted[:-1], replace(tracker.counted[-1], trained=True)))
+    return _with(tracker, (*tracker.counted[:-1], replace(tracker.counted[-1], trained=True)))
 
 
 def _counted(tracker: Tracker, sample: samples.Sample, now: float) -> Tracker:
@@ -233,27 +234,29 @@ def _absolute(tracker: Tracker, sample: samples.Sample) -> tuple[int, int | None
 def _begun(tracker: Tracker, counter: counters.Counter, now: float) -> Tracker:
     """A first report is progress when it lies beyond the resumed step, or begins the attempt's steps."""
     kept = _kept(tracker, counter)
-    if counter.kind is samples.Kind.SIDE:
-        return replace(tracker, counted=kept, side_at=now)
     chosen = counters.choose(kept)
+    if counter.kind is samples.Kind.SIDE:
+        return replace(tracker, counted=kept, chosen=chosen, side_at=now)
     if chosen is None or chosen.key != counter.key:
-        return replace(tracker, counted=kept)
+        return replace(tracker, counted=kept, chosen=chosen)
     behind = tracker.resumed_step is not None and counter.step <= tracker.resumed_step
     advanced_at = tracker.advanced_at if behind else now
-    return replace(tracker, counted=kept, advanced_at=advanced_at, points=_points(tracker, counter.step, now))
+    points = _points(tracker, counter.step, now)
+    return replace(tracker, counted=kept, chosen=chosen, advanced_at=advanced_at, points=points)
 
 
 def _moved(tracker: Tracker, counter: counters.Counter, now: float) -> Tracker:
     kept, again = _kept(tracker, counter), bool(counter.restarts or counter.base)
-    if counter.kind is samples.Kind.SIDE:
-        return replace(tracker, counted=kept, side_at=tracker.side_at if again else now)
     chosen = counters.choose(kept)
+    if counter.kind is samples.Kind.SIDE:
+        return replace(tracker, counted=kept, chosen=chosen, side_at=tracker.side_at if again else now)
     if chosen is not None and chosen.key == counter.key:
-        return replace(tracker, counted=kept, advanced_at=now, points=_points(tracker, counter.step, now))
+        points = _points(tracker, counter.step, now)
+        return replace(tracker, counted=kept, chosen=chosen, advanced_at=now, points=points)
     # Another counter that rises to where it never was is work too, unless the user named the one that counts.
     # One that begins again and again (evaluation bars) is not.
     aside = again or (chosen is not None and chosen.user)
-    return replace(tracker, counted=kept, other_at=tracker.other_at if aside else now)
+    return replace(tracker, counted=kept, chosen=chosen, other_at=tracker.other_at if aside else now)
 
 
 def _points(tracker: Tracker, step: int, now: float) -> tuple[Point, ...]:
@@ -280,5 +283,4 @@ def _kept(tracker: Tracker, counter: counters.Counter) -> tuple[counters.Counter
 
 
 def _replaced(tracker: Tracker, counter: counters.Counter) -> Tracker:
-    kept = tuple(counter if other.key == counter.key else other for other in tracker.counted)
-    return replace(tracker, counted=kept)
+    return _with(tracker, tuple(counter if other.key == counter.key else other for other in tracker.counted))

@@ -116,7 +116,8 @@ class RunState:
     @property
     def live(self) -> Attempt | None:
         """The attempt that is not over, if any."""
-        return self.last if self.last is not None and self.last.live else None
+        attempts = self.attempts
+        return attempts[-1] if attempts and attempts[-1].ended_at is None else None
 
     @property
     def pending_decision(self) -> events.Decided | None:

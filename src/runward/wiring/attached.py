@@ -145,7 +145,7 @@ def process_place(asked: options.RunOptions, acts: bool = True) -> Place:
 
     def wait_fds(handle: str) -> Sequence[int]:
         if not handle.startswith(given.PREFIX):
-            return local.wait_fds(handle)
+            return starter.wait_fds(handle)
         held = one.held
         over = held is None or (one.last is not None and one.last.state.final)
         return () if over or held is None else (held.fileno(),)

@@ -31,9 +31,11 @@ class Place:
 
     backend: ports.Backend
     describe: Callable[[str], observations.Launched]
-    wait_fds: Callable[[str], Sequence[int]] = lambda _handle: ()
-    stirred: Callable[[str], bool] = lambda _handle: False
-    """Whether something of the job changed since it was polled; beside `wait_fds`, which only end a sleep."""
+    wait_fds: Callable[[str], Sequence[int]] | None = None
+    """Descriptors that become readable when a look is worth it; None: there are none."""
+    stirred: Callable[[str], bool] | None = None
+    """Whether something of the job changed since it was polled, beside `wait_fds`, which only end a sleep; None: it
+    cannot tell."""
     prepare: Callable[[str], None] = lambda _handle: None
     """Begins what the next look will need, so that the looks of many runs do not wait one after another."""
     looks: Callable[[str], pulse.Looks] = lambda _handle: pulse.Looks(lambda: None)

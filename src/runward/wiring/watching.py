@@ -1,6 +1,7 @@
 """Puts one run's watch together: driver, observers, performer."""
 
 import contextlib
+import functools
 import math
 import os
 import socket
@@ -186,7 +187,8 @@ def build(
         history = [event for _, event in parts.store.history(row.id)]
         observers.append(listeners.Notices(asked, parts.clock, history))
     watch = watching.RunWatch(driver, observers, parts.tick_s(asked), lease.release, attendant.listing)
-    watch.stirred = lambda: _stirred(driver, place)
+    if place.stirred is not None:
+        watch.stirred = functools.partial(_stirred, driver, place.stirred)
     watch.prepare = lambda: _prepare(driver, place)
     performer = performing.Performer(_hands(asked, driver, parts))
     driver.use(
@@ -216,9 +218,9 @@ def _prepare(driver: driving.Driver, place: Place) -> None:
         place.prepare(live.handle)
 
 
-def _stirred(driver: driving.Driver, place: Place) -> bool:
+def _stirred(driver: driving.Driver, told: Callable[[str], bool]) -> bool:
     live = driver.state.live
-    return live is not None and live.handle is not None and place.stirred(live.handle)
+    return live is not None and live.handle is not None and told(live.handle)
 
 
 def _hands(asked: options.RunOptions, driver: driving.Driver, parts: Shared) -> performing.Hands:

@@ -16,6 +16,7 @@ from backends.ray import cluster as clusters
 from fakes import kubectl
 from runward import ports
 from runward.backends.ray import backend, client
+from runward.cli import diagnose
 from runward.core import errors, job
 from runward.wiring import ray as wiring
 from training_monitor.src import monitor
@@ -112,6 +113,37 @@ def test_a_driver_that_is_killed_is_begun_again_and_resumes(cluster, real_ray, r
     assert (first["exit"]["code"], first["verdict"]["cause"]) == (137, "killed")
     assert (second["resumed_from"]["step"], second["last_step"]) == (15, 30)
     assert second["recovered_after_s"] is not None
+
+
+def test_a_killed_worker_of_a_ray_train_job_is_no_exception_and_its_rank_is_named(
+    cluster, real_ray, tmp_path, monkeypatch, capsys
+):
+    if not list(Path(real_ray.python).parents[1].glob("lib/python3*/site-packages/pyarrow")):
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI must have ray[train] (make environments)")
+        pytest.skip("this Ray has no ray.train: pip install 'ray[train]'")
+    monkeypatch.setattr(backend, "_NODE_TOLD_S", 1.0)  # no node dies here
+    saved, script = tmp_path / "ckpt", Path(__file__).with_name("train_job.py")
+    saved.mkdir()
+    argv = ["env", "RAY_TRAIN_V2_ENABLED=1", real_ray.python, str(script), str(DEMO.parent), str(tmp_path)]
+    argv += ["--save", str(saved), "--steps", "30", "--save-every", "5", "--step-time", "0.01"]
+    name = clusters.start(cluster, shlex.join([*argv, "--fault", "kill", "--at", "17"]))
+
+    def over() -> bool:
+        status = cluster.poll([name])[name]
+        return isinstance(status, job.JobStatus) and status.state is job.JobState.FAILED
+
+    waiting.wait_until(over, "the job failed", 300)
+    diagnose.diagnose.main([f"ray:{name}@{real_ray.url}", "--json"], standalone_mode=False)
+    found = json.loads(capsys.readouterr().out)["verdict"]
+    # Ray lists what may end a worker like this and proves none of it: it died, and no exception of its own ended it
+    assert (found["cause"], found["rank"], found["action"]) == ("unknown", 0, "restart")
+    assert "worker died" in found["summary"]
+    assert sorted(path.name for path in saved.glob("*.ckpt")) == [
+        "step_10.ckpt",
+        "step_15.ckpt",
+        "step_5.ckpt",
+    ]
 
 
 # -- ways to a dashboard ---------------------------------------------------------------------------------------
