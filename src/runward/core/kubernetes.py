@@ -13,6 +13,7 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 STUCK_S = 300.0
 """So long after its grace a pod that is still Terminating is called stuck."""
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d+)?Z")
+_KLOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?", re.MULTILINE)
 _NODE_REASONS = frozenset({"NodeLost", "NodeShutdown", "NodeAffinity", "UnexpectedAdmissionError"})
 _NODE_DISRUPTIONS = frozenset({"DeletionByPodGC"})
 
@@ -58,6 +59,11 @@ def uid(obj: Object | None) -> str:
 def name(obj: Object) -> str:
     """The object's name."""
     return str(_map(obj.get("metadata")).get("name") or "")
+
+
+def said(words: str) -> str:
+    """What kubectl says, without the lines of its own log; these, where it says nothing else."""
+    return _KLOG.sub("", words).strip() or words.strip()
 
 
 def labels(obj: Object) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runward import ports
-from runward.core import errors
+from runward.core import errors, kubernetes
 
 _LOST = re.compile(
     r"unable to connect|connection refused|connection reset|i/o timeout|TLS handshake|EOF|no such host|"
@@ -63,7 +63,7 @@ class Pod:
             inner = ("env", *(("-C", call.cwd) if call.cwd else ()), *pairs, *inner)
         outer = call._replace(argv=self.argv(inner, stdin=bool(call.stdin)), env=None, cwd=None)
         done = self.host.run(outer)
-        error = done.stderr.decode("utf-8", "replace").strip()
+        error = kubernetes.said(done.stderr.decode("utf-8", "replace"))
         if done.code == 127 and error == f"{self.kubectl[0]}: not found":
             raise ports.ContactLost(f"{self.name}: {self.kubectl[0]} is not installed here")
         if done.code not in (0, None) and _MISSING.search(error):

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from runward import ports
+from runward.core import kubernetes
 
 LIMIT = 64 << 20
 _DEFINITE = {
@@ -120,6 +121,9 @@ def refusal(name: str, status: int, body: bytes) -> Exception:
 
 def refusal_in_words(name: str, words: str) -> Exception:
     """The same for the words that kubectl prints."""
+    words = kubernetes.said(words)
+    if "localhost:8080" in words:  # where kubectl looks when nothing tells it where
+        return ports.ContactLost(f"{name}: there is no kubeconfig that names a cluster: set KUBECONFIG")
     found = re.search(r"Error from server \((\w+)\): (.*)", words, re.DOTALL)
     if found and found[1] in _REASONS:
         return Refused(_REASONS[found[1]], found[1], found[2].strip()[:500])
