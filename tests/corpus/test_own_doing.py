@@ -98,3 +98,56 @@ def test_an_exception_said_in_passing_counts_where_nothing_else_speaks() -> None
     assert _judged(_STEPS + said) == ("exception", "hold")
     assert _judged(_STEPS + said + _MORE, exit_code=0) == ("none", "none")
     assert _judged(_STEPS + said + "Segmentation fault (core dumped)\n", exit_code=139)[0] == "segfault"
+
+
+_IDLE = {"process": "running", "silent_s": 9000, "gpu_util": 0}
+
+
+@pytest.mark.parametrize(
+    ("end", "verdict"),
+    [
+        (
+            "{'train_runtime': 812.4, 'train_loss': 1.1, 'epoch': 1.0}\nstep 50 | loss 2.50\n",
+            ("gpu_idle", "hold"),
+        ),
+        ("Training finished.\n", ("gpu_idle", "hold")),
+        ("wandb: Network error (ReadTimeout), entering retry loop.\n", ("hub_network", "wait")),
+        ("", ("hang", "restart")),
+    ],
+    ids=["its-end-mark", "its-own-word", "a-tracker-that-does-not-answer", "nothing"],
+)
+def test_a_live_run_without_new_steps_is_no_hang_where_it_is_done_or_waits_for_its_tracker(end, verdict):
+    assert _judged(_STEPS + end, **_IDLE) == verdict
+
+
+def test_a_tracker_that_is_tried_again_is_no_failure_of_a_run_that_goes_on():
+    later = "".join(f"step {n} | loss 2.1\n" for n in range(60, 90, 10))
+    retried = "wandb: Network error (ConnectTimeout), entering retry loop.\n"
+    assert _judged(_STEPS + retried + later, process="running") == ("none", "none")
+    assert _judged(_STEPS + retried, process="running") == ("none", "none")
+
+
+_PREEMPTED = "slurmstepd: error: *** STEP 52.0 ON a1 CANCELLED AT 2031-01-02T03:04:05 DUE TO PREEMPTION ***\n"
+
+
+@pytest.mark.parametrize("context", [{"state": "CANCELLED"}, {}], ids=["state", "log-alone"])
+def test_the_schedulers_word_that_it_ended_the_job_counts_though_a_script_left_with_zero(context):
+    assert _judged(_STEPS + _PREEMPTED, exit_code=0, **context) == ("preempted", "restart")
+    assert _judged(_STEPS + "Training finished.\n" + _PREEMPTED, exit_code=0, **context)[1] != "restart"
+
+
+def test_a_numbered_banner_of_a_script_begins_a_new_attempt():
+    broken = "Traceback (most recent call last):\n  File \"t.py\", line 2, in <module>\nModuleNotFoundError: No module named 'x'\n"
+    node = "slurmstepd: error: *** JOB 7 ON a1 CANCELLED AT 2031-01-02T03:04:05 DUE TO NODE FAILURE ***\n"
+    log = "#### run 1 ####\n" + broken + "#### run 2 ####\n" + _STEPS + node
+    assert _judged(log, state="NODE_FAIL") == ("node_failure", "restart_elsewhere")
+
+
+def test_a_first_start_without_checkpoint_is_not_why_a_rank_crashed():
+    fresh = "WARNING: could not find the metadata file /c/latest_checkpointed_iteration.txt\n"
+    table = (
+        "Root Cause (first observed failure):\n  rank      : 1 (local_rank: 1)\n  exitcode  : -11 (pid: 7)\n"
+    )
+    crash = table + "  traceback : Signal 11 (SIGSEGV) received by PID 7\n"
+    assert _judged(fresh + crash)[0] == "segfault"
+    assert _judged(fresh)[0] == "config_error"

@@ -170,7 +170,9 @@ def _admitted(
         last = _last_words(found, book) or _gave_up(found, book)
         own_end = standing.reached(book, ctx)
         beside = [c for c in found if c.entry is None and not (own_end and _only_near_its_limit(c))]
-        return [c for c in found if c.live or c is last or (c in beside and c.weight >= candidates.PROOF)]
+        stopped = [c for c in found if c.ends and not own_end and not book.advances_after(c.order)]
+        counted = [c for c in beside if c.weight >= candidates.PROOF]
+        return [c for c in found if c.live or c is last or c in counted or c in stopped]
     marks = list(standing.end_marks(book))
     if marks and ctx.running is not True:
         done = marks[-1].order

@@ -89,8 +89,21 @@ def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidat
         text = "it hangs, and NCCL uses a network interface that other hosts cannot reach"
         return _made(_C.HANG, _A.CHANGE, text, wrong_net[0])
     if hung or _silent(book, ctx):
-        return _made(_C.HANG, _A.RESTART, _hang_text(ctx), _last_progress(book))
+        return _standing_still(book, ctx)
     return _made(_C.NONE, _A.NONE, "it is alive and nothing in the log speaks of a failure")
+
+
+def _standing_still(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
+    """Of a live run that makes no more steps: it is done, its tracker does not answer, or it hangs."""
+    mark, span = _end_mark(book), book.span()
+    all_made = span.total is not None and span.last_step is not None and span.last_step >= span.total
+    if mark is not None and (all_made or not book.advances_after(mark.order)):
+        return _made(_C.GPU_IDLE, _A.HOLD, "its training came to its end; the process lives on", mark)
+    asked = book.of_rule("tracker_retries")
+    if asked and not book.advances_after(asked[-1].order):
+        text = "no step came since its experiment tracker could not be reached"
+        return _made(_C.HUB_NETWORK, _A.WAIT, text, asked[-1])
+    return _made(_C.HANG, _A.RESTART, _hang_text(ctx), _last_progress(book))
 
 
 def _silent(book: casebook.Casebook, ctx: context.Context) -> bool:
