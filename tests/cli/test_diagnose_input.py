@@ -11,9 +11,10 @@ import pytest
 
 from runward.app import diagnose as app
 from runward.cli import entry
+from runward.core import errors
 from runward.scan import reading
 from runward.wiring import diagnose as wired
-from runward.wiring import log_paths
+from runward.wiring import log_paths, runs
 
 STEPS = "".join(f"step {number}0 | loss 2.0\n" for number in range(1, 9))
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB.\n"
@@ -107,6 +108,15 @@ def test_a_folder_without_logs_a_word_that_is_nothing_and_a_terminal_say_so(tmp_
     assert "a folder without files named like logs" in asked(name="empty")[1]
     assert entry.run(["diagnose", "no-such-run"]) == 3
     assert "no-such-run: no such file, and as a run" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_an_option_is_not_said_of_the_name_of_a_run(monkeypatch, capsys):
+    def none(_name, _attempt):
+        raise errors.NotFound(errors.Problem("run 'mine' has attempts 1 to 1, not 3", "--attempt"))
+
+    monkeypatch.setattr(runs, "diagnosable", none)
+    assert entry.run(["diagnose", "mine", "--attempt", "3"]) == 3
+    assert capsys.readouterr().err == "runward: --attempt: run 'mine' has attempts 1 to 1, not 3.\n"
 
 
 def diagnosed(*words, feed=b"", **more):

@@ -206,8 +206,10 @@ def _check_one_meaning(target: str) -> None:
 
 
 def _no_file(problem: errors.Problem, target: str) -> errors.Problem:
-    """A word may have been meant as a file too."""
-    return problem._replace(what=f"no such file, and as a run: {problem.what}", where=problem.where or target)
+    """A word that is no run may have been meant as a file; what is wrong with an option stays as it is."""
+    if problem.where:
+        return problem
+    return problem._replace(what=f"no such file, and as a run: {problem.what}", where=target)
 
 
 def _known(scheme: str) -> bool:
