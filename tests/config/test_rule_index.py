@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runward.config import rulesets
-from runward.core import literals, rules
+from runward.core import errors, literals, rules
 
 ROOT = Path(__file__).parents[2]
 OWN = "family: own\nrules:\n- {name: own_word, pattern: our own words, role: root, cause: data_error}\n"
@@ -101,6 +101,11 @@ def test_of_a_users_rules_only_these_are_compiled_and_all_are_found(made, packag
     assert [rule.name for rule in loaded.rules[len(made.rules) :]] == ["own_word", "new_word"]
     assert len(loaded.keys) == len(literals.distinct(rule.need for rule in loaded.rules))
     assert not loaded.problems
+
+
+def test_a_file_that_was_named_must_be_there(tmp_path, package):
+    with pytest.raises(errors.NotFound, match="cannot be read: No such file"):
+        rulesets.load([str(tmp_path / "gone.yaml")])
 
 
 def test_the_cache_holds_few_sets(made, package):

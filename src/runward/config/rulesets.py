@@ -71,7 +71,10 @@ def _read(path: str) -> bytes:
 
 
 def load(extra: Sequence[str] = (), *, user: bool = True) -> rules.RuleSet:
-    """Shipped rules, the user's, and the files `extra`. Refused rules are in `problems`, the rest work."""
+    """Shipped rules, the user's, and the files `extra`. Refused rules are in `problems`, the rest work.
+
+    Raises NotFound for one of `extra` that cannot be read.
+    """
     ours, own = shipped(), _own(extra, user=user)
     key = _key(ours + own)
     path = os.path.join(cache_folder(), f"rules-{key}-{sys.version_info[0]}.{sys.version_info[1]}.json")
@@ -93,7 +96,15 @@ def full(extra: Sequence[str] = (), *, user: bool = True) -> rules.RuleSet:
 
 
 def _own(extra: Sequence[str], *, user: bool) -> list[Source]:
-    return (of_user() if user else []) + [Source(path, _read(path), user=True) for path in extra]
+    return (of_user() if user else []) + [Source(path, _named(path), user=True) for path in extra]
+
+
+def _named(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MAX_FILE)
+    except OSError as error:
+        raise errors.NotFound(errors.Problem(f"cannot be read: {error.strerror}", path)) from None
 
 
 def parse(sources: Iterable[Source], known: rules.RuleSet | None = None) -> rules.RuleSet:
