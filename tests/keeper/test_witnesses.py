@@ -131,6 +131,13 @@ def test_old_kernel_lines_are_no_evidence(tmp_path):
     assert [one.fact for one in found] == ["no_oom_kill"]
 
 
+def test_a_kernel_log_whose_oldest_record_is_younger_than_the_end_denies_nothing(tmp_path):
+    ended = kmsg.Window(time.time() - 600, time.time() - 500)
+    found = kmsg.oom_witnesses({4711}, ended, path=fake_kmsg(tmp_path, KILL))
+    assert [one.fact for one in found] == ["not_observable"]
+    assert "oldest record is younger" in found[0].detail
+
+
 def test_a_kernel_log_that_cannot_be_read_is_not_observable_and_says_why(tmp_path):
     found = kmsg.oom_witnesses({1}, window(), path=str(tmp_path / "none"))
     assert [one.fact for one in found] == ["not_observable"]

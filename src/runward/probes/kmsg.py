@@ -59,7 +59,7 @@ def lines(window: Window, runner: ports.Runner | None = None, path: str = "/dev/
 
 def prime(path: str = "/dev/kmsg") -> None:
     """Read what is there now, so that a later look, when every millisecond counts, reads only what came since."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, NotObservable):
         _kmsg(path, Window(0.0, 0.0))
 
 
@@ -71,9 +71,14 @@ class _Ring:
         self._records: collections.deque[tuple[int, str]] = collections.deque(maxlen=_LINES_LIMIT)
 
     def lines(self, window: Window) -> list[Line]:
-        """The records of an interval, of the newest twenty thousand."""
+        """The records of an interval, of the newest twenty thousand.
+
+        Raises NotObservable where all that is left was written after it: what is overwritten denies nothing.
+        """
         self._drain()
         began = time.time() - time.monotonic()
+        if self._records and began + self._records[0][0] / 1e6 > window.until + _SLACK_S:
+            raise NotObservable("the kernel's oldest record is younger than that end")
         found = []
         for micros, text in reversed(self._records):
             at = began + micros / 1e6

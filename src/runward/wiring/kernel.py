@@ -1,6 +1,7 @@
 """What the kernel wrote about an attempt's processes around its end."""
 
 import re
+import time
 
 from runward.backends.process import attempts
 from runward.core import context, job
@@ -25,7 +26,7 @@ def witnesses(handle: str, status: job.JobStatus) -> tuple[job.Witness, ...]:
     if status.exit is not None and status.exit.code == 0:
         return ()
     found = attempts.look(handle)
-    window = kmsg.Window(attempts.instant(found.start) or 0.0, status.ended_at or 0.0)
+    window = kmsg.Window(attempts.instant(found.start) or 0.0, status.ended_at or time.time())
     return kmsg.oom_witnesses(attempts.pids(found), window, local.Local())
 
 
