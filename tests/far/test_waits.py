@@ -48,6 +48,7 @@ def runward(env, *argv):
 
 
 def test_no_log_no_marker_and_no_link_are_told_apart_and_a_mended_link_goes_on(net, env, box, tmp_path):
+    (box.home / NAME).unlink(missing_ok=True)  # another test's
     target = f"ssh:{box.alias}/file:/root/{NAME}"
     said = tmp_path / "said"
     with said.open("w") as err:

@@ -20,6 +20,7 @@ from runward.cli import printing
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def fleet(inventory_file: str | None, match: str, no_slurm: bool, at_once: int, as_json: bool) -> int:
     """Look at every box once. A box that does not answer is shown with the age of its last good look."""
+    from runward.core import durations
     from runward.ui import patrol_lines
     from runward.wiring import far
     from runward.wiring import patrolling as wired
@@ -27,13 +28,20 @@ def fleet(inventory_file: str | None, match: str, no_slurm: bool, at_once: int, 
     known = far.load(inventory_file)
     boxes = far.boxes((), inventory_file)
     costs = {box.name: box.cost_per_hour for box in boxes}
-    rows = []
+    rows: list[tuple[Any, dict[str, Any]]] = []
     wired.check_match(match)
     wishes = wired.Wishes(match=match, slurm=not no_slurm)
     for visit, report in wired.tick(wired.visits(boxes, wishes), at_once):
         last = visit.before.at or None
         rows.append(
-            (report, {"cost_per_hour": costs[report.box], "idle": _idle(report), "last_good_at": last})
+            (
+                report,
+                {
+                    "cost_per_hour": costs[report.box],
+                    "idle": _idle(report),
+                    "last_good_at": durations.iso(last),
+                },
+            )
         )
     rows.sort(key=lambda row: row[0].box)
     if as_json:
@@ -61,14 +69,12 @@ def _idle(report: Any) -> bool | None:
 
 
 def _tail(more: dict[str, Any], currency: str, *, seen: bool) -> str:
-    from runward.core import durations
+    from runward.ui import text
 
     parts = []
     if not seen:
         at = more["last_good_at"]
-        parts.append(
-            f"last good look {durations.format_duration(time.time() - at)} ago" if at else "never seen"
-        )
+        parts.append(f"last good look {text.ago(at, time.time())} ago" if at else "never seen")
     if more["cost_per_hour"] is not None:
         parts.append(f"{more['cost_per_hour']:.2f} {currency}/h" + (" IDLE" if more["idle"] else ""))
     return "  " + ", ".join(parts) if parts else ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("targets", metavar="[TARGET]...", nargs=-1)
 @click.option("--inventory", "inventory_file", metavar="FILE", help="Boxes: names, paths, costs.")
 @click.option(
-    "--match", default="train", show_default=True, metavar="REGEX", help="Command lines that are the run."
+    "--match", metavar="REGEX", help="Command lines that are the run.  [default: train; with --session none]"
 )
 @click.option("--log", "logs", multiple=True, metavar="PATH", help="The run's own log there.")
 @click.option("--checkpoints", multiple=True, metavar="DIR", help="Checkpoint directory there.")
@@ -110,10 +110,16 @@ def _tick(options: dict[str, Any]) -> int:
     return worst
 
 
+_USUAL = "train"
+"""What a command line says that is the run, where nothing else was named."""
+
+
 def _wishes(options: dict[str, Any]) -> "wired.Wishes":
     from runward.core import errors, stages
     from runward.wiring import patrolling as wired
 
+    if options["match"] is None and options["session"] is None:
+        options["match"] = _USUAL
     wired.check_match(options["match"])
     if options["resume"]:
         from runward.core import resume
@@ -167,9 +173,7 @@ def _from_environment(options: dict[str, Any], environ: Any) -> None:
     if not options["targets"]:
         options["targets"] = (f"ssh:{environ.get('HOST', 'autodl-1')}/",)
     base = "/root/autodl-tmp"
-    options["match"] = (
-        environ.get("RUN_GLOB", "scripts.train") if options["match"] == "train" else options["match"]
-    )
+    options["match"] = options["match"] or environ.get("RUN_GLOB", "scripts.train")
     options["results"] = options["results"] or (environ.get("RESULT_DIR", f"{base}/runs/results"),)
     options["logs"] = options["logs"] or (environ.get("RUN_LOG", f"{base}/runs/logs/train.log"),)
     options["mounts"] = options["mounts"] or (environ.get("DATA_MOUNT", base),)

@@ -118,7 +118,9 @@ def _why_gone(look: _Look) -> str:
 def _behind(look: _Look) -> Iterator[str]:
     for path, wanted in look.expected.sources.items():
         have = look.facts.counts.get(path)
-        if wanted is not None and have is not None and have < wanted:
+        if wanted and have is None and _count_why(look.expected, look.facts, path) == _ABSENT:
+            yield f"{path}: {_ABSENT}, 0 of {wanted} files"
+        elif wanted is not None and have is not None and have < wanted:
             yield f"{path}: {have} of {wanted} files"
 
 
@@ -137,7 +139,7 @@ def _unseen(look: _Look) -> Iterator[str]:
         if wanted is None:
             yield f"the local source of {path} could not be counted"
         elif look.facts.counts.get(path) is None:
-            yield f"{path}: its files could not be counted ({_count_why(look, path)})"
+            yield f"{path}: its files could not be counted ({_count_why(look.expected, look.facts, path)})"
 
 
 def _blind(look: _Look) -> str:
@@ -153,9 +155,13 @@ def _blind(look: _Look) -> str:
     return "no answer about it" if asked else "no --match and no --session says what it is"
 
 
-def _count_why(look: _Look, path: str) -> str:
-    place = look.expected.questions.words().index(f"count={path}")
-    return look.facts.whys.get(f"count.{place}", "no answer")
+_ABSENT = "not there"
+"""What the probe says of a path that it could have seen."""
+
+
+def _count_why(expected: patrolling.Expected, facts: far_facts.Facts, path: str) -> str:
+    place = expected.questions.words().index(f"count={path}")
+    return facts.whys.get(f"count.{place}", "no answer")
 
 
 def _pressure(look: _Look) -> Iterator[str]:
@@ -216,43 +222,45 @@ def _buffered(look: _Look) -> str | None:
     return "log silent, checkpoints move: output is block-buffered (python -u)" if frozen and moving else None
 
 
+_ADVICE = {
+    patrolling.Cell.CRASHED: "do not restart blindly: classify the failure first, each class has its fixed remedy",
+    patrolling.Cell.STALLED: "look at stacks and GPUs before anything is ended: runward health, py-spy dump",
+    patrolling.Cell.PRESSURE: "free space: old checkpoints first; for memory: fewer workers than the limit allows",
+    patrolling.Cell.UNKNOWN: "look by hand; nothing was concluded from what was not seen",
+}
+"""Remedies that only a person carries out."""
+
+
 def _remedy(
     cell: patrolling.Cell, expected: patrolling.Expected, facts: far_facts.Facts
 ) -> patrolling.Remedy | None:
+    unwatched = patrolling.unwatched(facts)
     match cell:
-        case patrolling.Cell.CRASHED:
-            return patrolling.Remedy(
-                "do not restart blindly: classify the failure first, each class has its fixed remedy"
-            )
         case patrolling.Cell.GONE:
             newest = next((f.latest or (f.names[0] if f.names else None) for f in facts.folders), None)
             words = "resume from the newest complete checkpoint" + (f" ({newest})" if newest else "")
-            act = (
-                patrolling.Act.TAKE_UP
-                if patrolling.unwatched(facts)
-                else patrolling.Act.RESUME
-                if expected.resume
-                else None
+            resume = patrolling.Act.RESUME if expected.resume else None
+            return patrolling.Remedy(
+                f"{words} and set the chain up again", patrolling.Act.TAKE_UP if unwatched else resume
             )
-            return patrolling.Remedy(f"{words} and set the chain up again", act)
         case patrolling.Cell.TRANSFER:
-            return patrolling.Remedy("resume the transfer", patrolling.Act.TRANSFER)
+            return _transfer(expected, facts)
         case patrolling.Cell.ALL_DONE:
             words = "load and verify the result, pull it, then give the box back; the patrol can be removed"
             return patrolling.Remedy(words, patrolling.Act.UNSCHEDULE)
-        case patrolling.Cell.STALLED:
-            return patrolling.Remedy(
-                "look at stacks and GPUs before anything is ended: runward health, py-spy dump"
-            )
-        case patrolling.Cell.PRESSURE:
-            return patrolling.Remedy(
-                "free space: old checkpoints first; for memory: fewer workers than the limit allows"
-            )
-        case patrolling.Cell.UNKNOWN:
-            return patrolling.Remedy("look by hand; nothing was concluded from what was not seen")
+        case _ if cell in _ADVICE:
+            return patrolling.Remedy(_ADVICE[cell])
+        case _ if unwatched:
+            return patrolling.Remedy("take its runs up there", patrolling.Act.TAKE_UP)
+        case patrolling.Cell.NOT_RUNNING:
+            return patrolling.Remedy("say how completion shows: --marker, or --result and --total")
         case _:
-            return (
-                patrolling.Remedy("take its runs up there", patrolling.Act.TAKE_UP)
-                if patrolling.unwatched(facts)
-                else None
-            )
+            return None
+
+
+def _transfer(expected: patrolling.Expected, facts: far_facts.Facts) -> patrolling.Remedy:
+    if any(facts.counts.get(path) is None for path in expected.sources):
+        return patrolling.Remedy(
+            "see to it that its mount is there (else another disk fills), then begin the transfer"
+        )
+    return patrolling.Remedy("resume the transfer", patrolling.Act.TRANSFER)

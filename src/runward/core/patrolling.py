@@ -131,7 +131,8 @@ def done(facts: far_facts.Facts, expected: Expected) -> bool | None:
     """Whether all is done: by markers, by the count of results. None when that was not said or not seen."""
     said: list[bool | None] = list(facts.markers.values())
     if expected.total:
-        counts = [result.files for result in facts.results if result.files is not None]
+        seen = [0 if result.present is False else result.files for result in facts.results]
+        counts = [count for count in seen if count is not None]
         said.append(sum(counts) >= expected.total if counts else None)
     if any(one is False for one in said):
         return False
