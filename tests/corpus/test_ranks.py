@@ -52,6 +52,7 @@ _FRONTS = [
     "n1: {}: ", "[n1:{}] ", "node07 rank {}: ", "[n1, rank {}] ", "[trainer{}|n1]: ", "[trainer rank={} restart=0]: ",
     "[{}] E0304 12:00:00.123456 4711 train.py:88] ", "(W pid=70{0}, ip=10.9.0.{0}) [rank {0}] ",
     "(TorchTrainer rank={0} pid=70{0}) ", "[Rank {}][MainProcess] ", " > rank {}: ", "[dp_rank 0, tp_rank 1, rank {}] ",
+    "app.job/0 [rank{}]: ", "app.job/0 [default0]:[rank{}]:",
 ]  # fmt: skip
 
 

@@ -126,6 +126,7 @@ _BARE = (
         r"(?P<path>(?:[\w.=-]{0,80}/){0,12}[\w.-]{1,80}\.(?:log|out|err|txt)(?:\.\d{1,6})?)[:-](?:\d+[:-])?",
     ),
     (">", rf"> (?={_RANK}{_BETWEEN}\d)"),
+    ("abcdefghijklmnopqrstuvwxyz", r"[a-z][\w.-]{0,60}/\d{1,4} (?=\[(?:rank|default|trainer)\d)"),
 )
 _BY_CHAR: dict[str, list[str]] = {}
 for _firsts, _pattern in _BARE:
