@@ -151,3 +151,28 @@ def test_a_first_start_without_checkpoint_is_not_why_a_rank_crashed():
     crash = table + "  traceback : Signal 11 (SIGSEGV) received by PID 7\n"
     assert _judged(fresh + crash)[0] == "segfault"
     assert _judged(fresh)[0] == "config_error"
+
+
+def test_a_live_run_that_restores_a_checkpoint_is_given_the_time_of_a_long_phase():
+    reading = "I0102 03:04:05 loader.py:8] Restoring checkpoint step-700\nI0102 03:04:09 loader.py:9] read 3 of 50 GB\n"
+    assert _judged(reading, process="running", silent_s=900, gpu_util=0) == ("none", "none")
+    assert _judged(reading, process="running", silent_s=9000, gpu_util=0)[0] == "hang"
+
+
+def test_a_verdict_without_a_line_cites_no_empty_one():
+    case = {"id": "x", "context": {"process": "running", "silent_s": 9000}, "log": "loading\n"}
+    (found,) = bench_diagnose.predictions([case], ".")
+    assert found["cause"] == "hang"
+    assert all(found["evidence"])
+
+
+def test_a_loss_of_zero_without_gradient_does_not_heal_one_that_was_no_number():
+    def line(batch: int, loss: str, norm: str) -> str:
+        return (
+            f"2031-01-02 03:04:05,678 - mmdet - INFO - Epoch [2][{batch}/900]\tlr: 1e-04, eta: 2:03:04, "
+            f"time: 0.7, loss_cls: 0.1, loss: {loss}, grad_norm: {norm}\n"
+        )
+
+    log = line(50, "3.1", "20.1") + line(100, "nan", "nan") + line(150, "0.0000", "nan")
+    broken = 'Traceback (most recent call last):\n  File "a.py", line 9, in match\nKeyError: (nan, 4)\n'
+    assert _judged(log + broken) == ("numerical_instability", "hold")

@@ -220,6 +220,12 @@ def _pod(name: str, text: str) -> str:
     return _said(f"[{name}] ", text)
 
 
+def test_the_rank_that_mpirun_names_before_a_line_break_ended_first(guess) -> None:
+    told = "prterun noticed that process rank 6 with PID 4711 on node n2 exited on\nsignal 6 (Aborted).\n"
+    failed = "terminate called after throwing an instance of 'c10::Error'\n  what():  CUDA error: device-side assert triggered\n"
+    assert guess(_steps() + failed + told, exit_code=134)[1] == 6
+
+
 @pytest.mark.parametrize(
     ("log", "rank"),
     [

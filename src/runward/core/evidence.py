@@ -71,7 +71,7 @@ def supporting(
         lines += _standing(book)
     if chosen.cause is _C.UNKNOWN:
         lines += [of_candidate(c) for c in found if c.entry is not None][-3:]
-    return once(lines)
+    return once([line for line in lines if line.text])
 
 
 def _few_of_each_rule(same: list[candidates.Candidate]) -> list[candidates.Candidate]:

@@ -40,7 +40,13 @@ _FAILED = re.compile(
 )
 _BODY = 600
 _SAVED = (_C.DISK_FULL, _C.IO_ERROR, _C.CHECKPOINT_CORRUPT)
-_ENDED_FIRST = ("spawn_exception", "launcher_bad_rank", "mpi_first_to_end", "mpi_abort")
+_ENDED_FIRST = (
+    "spawn_exception",
+    "launcher_bad_rank",
+    "mpi_first_to_end",
+    "mpirun_rank_wrapped",
+    "mpi_abort",
+)
 """Lines of launchers that name the rank that ended first and say no more."""
 _SIGTERM = "-15"
 
