@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from runward.core import events, run
-from runward.ui import lines, text, view
+from runward.ui import lines, short, text, view
 
 AT = 1924992000.0
 DIED = events.AttemptEnded(
@@ -54,7 +54,7 @@ def test_a_decision_does_not_repeat_the_end_above_it():
     ("cause", "said"), [("none", "it finished (proven)"), ("hang", "hang (proven): it finished")]
 )
 def test_a_good_end_names_no_cause(cause, said):
-    assert lines.cause_of({"cause": cause, "certainty": "proven", "summary": "it finished"}) == said
+    assert short.cause({"cause": cause, "certainty": "proven", "summary": "it finished"}) == said
 
 
 def test_who_stopped_a_run_stands_where_it_ended():

@@ -1,10 +1,7 @@
 """One line for a person about an event; None for events that need none."""
 
-import re
-from collections.abc import Mapping
-from typing import Any
-
 from runward.core import durations, events, run
+from runward.ui import short
 
 
 def of(state: run.RunState, event: events.Event) -> str | None:
@@ -44,32 +41,16 @@ def _over(event: events.AttemptEnded) -> str:
     verdict = event.diagnosis.get("verdict", {})
     at = f" at step {event.last_step}" if event.last_step is not None else ""
     return (
-        f"attempt {event.attempt} ended{at}: {cause_of(verdict)}"
+        f"attempt {event.attempt} ended{at}: {short.cause(verdict)}"
         if verdict
         else f"attempt {event.attempt} ended{at}"
     )
 
 
-def cause_of(verdict: Mapping[str, Any]) -> str:
-    """A verdict in one line; one that found nothing wrong has no cause to name."""
-    summary, certainty = verdict.get("summary"), verdict.get("certainty")
-    if verdict.get("cause") == "none":
-        return f"{summary} ({certainty})"
-    return f"{verdict.get('cause')} ({certainty}): {summary}"
-
-
 def _decided(event: events.Decided) -> str:
     later = f" in {durations.format_duration(event.delay_s)}" if event.delay_s >= 1 else ""
     said = f"would {event.would or event.action}" if event.observed_only else event.action
-    return f"decision: {said}{later}: {reason_of(event.reason)}"
-
-
-_END_SAID = re.compile(r"attempt \d+ ended with \w+(?: at step \d+)?: ")
-
-
-def reason_of(reason: str) -> str:
-    """A decision's reason where its attempt's end stands in the line above."""
-    return _END_SAID.sub("", reason, count=1)
+    return f"decision: {said}{later}: {short.reason(event.reason)}"
 
 
 def _rare(event: events.Event) -> str | None:  # noqa: PLR0911 -- a table of texts

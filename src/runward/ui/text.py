@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from runward.core import durations, recovery
-from runward.ui import lines as ui_lines
+from runward.ui import short
 
 LIVE = frozenset({"pending", "running", "restarting", "waiting"})
 """States in which something may still happen by itself."""
@@ -132,7 +132,7 @@ def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
     lines = [f"attempt {a['n']}" + _attempt_words(a)]
     verdict = a["verdict"]
     if verdict:
-        lines.append(f"  {ui_lines.cause_of(verdict)}")
+        lines.append(f"  {short.cause(verdict)}")
         lines.extend(_evidence("  ", _worth_showing(a)[:3]))
         lines.extend(_evidence("  against: ", a["counter_evidence"][:3]))
         if body["state"] in {"held", "failed"} and a is body["attempts"][-1]:
@@ -162,7 +162,7 @@ def _decision(decision: Mapping[str, Any]) -> list[str]:
     told = decision["ended"] or decision["action"] != "none" or decision["would"]
     if "rule" in decision and told:  # else the end was asked for, and nothing is left to decide
         said = f"would {decision['would']}" if decision["would"] else decision["action"]
-        lines.append(f"  decision: {said}: {ui_lines.reason_of(decision['reason'])}")
+        lines.append(f"  decision: {said}: {short.reason(decision['reason'])}")
     return lines
 
 
@@ -231,7 +231,7 @@ def _ledger(body: Mapping[str, Any]) -> list[str]:
     scores = ", ".join(f"{body[word]} {word}" for word in ("right", "wrong", "open"))
     lines = [f"decisions so far: {scores}" + (" (nothing was done)" if watched else "")]
     for one in watched:
-        wish = f"would {one['would']}: {ui_lines.reason_of(one['reason'])}"
+        wish = f"would {one['would']}: {short.reason(one['reason'])}"
         lines.append(f"  attempt {one['attempt']} ended with {one['cause']}: {wish}")
         lines.append(f"    {one['score']}: {one['why']}")
     return lines
