@@ -109,18 +109,6 @@ class RealRay:
         self._sweep()
         self.start()
 
-    def stop(self) -> None:
-        for node in self.started:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(node.pid, signal.SIGTERM)
-        for node in list(self.started):
-            try:
-                node.wait(20)
-                self.started.remove(node)
-            except subprocess.TimeoutExpired:
-                self.kill(node)
-        self._sweep()
-
     def _sweep(self) -> None:
         """What is left of ours: it has our folder in its command line."""
         for pid in (name for name in os.listdir("/proc") if name.isdigit()):
@@ -129,7 +117,9 @@ class RealRay:
                     os.kill(int(pid), signal.SIGKILL)
 
     def destroy(self) -> None:
-        self.stop()
+        for node in list(self.started):  # a farewell would take it 20 s, and nobody looks any more
+            self.kill(node)
+        self._sweep()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
