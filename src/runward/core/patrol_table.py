@@ -62,7 +62,7 @@ def _cell(look: _Look) -> tuple[patrolling.Cell, list[str]]:
     if look.done and look.alive is False:
         return patrolling.Cell.ALL_DONE, pressed
     if look.alive is False and look.done is False:
-        return patrolling.Cell.GONE, [_gone(look), *pressed]
+        return patrolling.Cell.GONE, [_gone(look), *unseen, *pressed]
     if behind := list(_behind(look)):
         return patrolling.Cell.TRANSFER, behind + pressed
     if unseen:
@@ -112,7 +112,8 @@ def _why_gone(look: _Look) -> str:
         return f"the kernel killed for memory ({facts.oom_kill - before.oom_kill} more in oom_kill)"
     if before.boot_id is None:
         return "why is not known: this is the first look"
-    return "no reboot, no crash line; hang-up, manual kill or quiet exit"
+    read = facts.logs and all(log.why is None for log in facts.logs)
+    return f"no reboot{', no crash line' if read else ''}; hang-up, manual kill or quiet exit"
 
 
 def _behind(look: _Look) -> Iterator[str]:
