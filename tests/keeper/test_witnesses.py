@@ -138,6 +138,16 @@ def test_a_kernel_log_whose_oldest_record_is_younger_than_the_end_denies_nothing
     assert "oldest record is younger" in found[0].detail
 
 
+def test_a_kernel_log_that_is_empty_denies_nothing_and_the_journal_is_asked(tmp_path):
+    empty = tmp_path / "kmsg"
+    empty.touch()
+    (blind,) = kmsg.oom_witnesses({4711}, window(), path=str(empty))
+    assert (blind.fact, blind.detail) == ("not_observable", f"{empty}: the kernel's log has no record here")
+    runner = FakeRunner(answers={("journalctl",): f"{time.time():.6f} host kernel: {KILL}\n"})
+    found = kmsg.oom_witnesses({4711}, window(), runner, str(empty))
+    assert [one.fact for one in found] == ["oom_kill"]
+
+
 def test_a_kernel_log_that_cannot_be_read_is_not_observable_and_says_why(tmp_path):
     found = kmsg.oom_witnesses({1}, window(), path=str(tmp_path / "none"))
     assert [one.fact for one in found] == ["not_observable"]

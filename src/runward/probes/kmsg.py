@@ -52,9 +52,12 @@ def lines(window: Window, runner: ports.Runner | None = None, path: str = "/dev/
     try:
         return _kmsg(path, window)
     except OSError as error:
-        if runner is None:
-            raise NotObservable(f"{path}: {error.strerror}") from error
-        return _journal(runner, window, f"{path}: {error.strerror}")
+        why = f"{path}: {error.strerror}"
+    except NotObservable as nothing:
+        why = f"{path}: {nothing}"
+    if runner is None:
+        raise NotObservable(why)
+    return _journal(runner, window, why)
 
 
 def prime(path: str = "/dev/kmsg") -> None:
@@ -73,11 +76,14 @@ class _Ring:
     def lines(self, window: Window) -> list[Line]:
         """The records of an interval, of the newest twenty thousand.
 
-        Raises NotObservable where all that is left was written after it: what is overwritten denies nothing.
+        Raises NotObservable where there is none at all (a sandbox shows an empty one), or all that is left was written
+        after it: what is not there, or is overwritten, denies nothing.
         """
         self._drain()
+        if not self._records:
+            raise NotObservable("the kernel's log has no record here")
         began = time.time() - time.monotonic()
-        if self._records and began + self._records[0][0] / 1e6 > window.until + _SLACK_S:
+        if began + self._records[0][0] / 1e6 > window.until + _SLACK_S:
             raise NotObservable("the kernel's oldest record is younger than that end")
         found = []
         for micros, text in reversed(self._records):
