@@ -149,9 +149,9 @@ class GpuReading:
     """Seconds since the epoch."""
     xids: tuple[Xid, ...] = ()
     notes: tuple[str, ...] = ()
+    """What this source cannot see, e.g. that error events are not observable."""
     mute: tuple[str, ...] = ()
     """Of each GPU that is there and does not answer, what the driver says; among the notes too."""
-    """What this source cannot see, e.g. that error events are not observable."""
     driver: str = ""
 
     def by_uuid(self) -> dict[str, GpuSample]:

@@ -27,7 +27,7 @@ LIST = [{"gpu": 0, "bdf": "0000:05:00.0", "uuid": "daff74a1-0000-1000-8019-a4a1b
 
 @pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"gpu_data": rows}])
 def test_amd_smi_of_both_shapes(wrap):
-    (sample,) = amd.parse_amd_smi(json.dumps(wrap([METRIC])), json.dumps(wrap(LIST)))
+    (sample,) = amd.parse_amd_smi(json.dumps(wrap([METRIC])), amd.by_gpu(json.dumps(wrap(LIST))))
     assert sample.uuid == LIST[0]["uuid"]
     assert (sample.values["util_pct"], sample.values["temp_c"], sample.values["power_w"]) == (93, 61, 540)
     assert sample.values["ecc_uncorrected"] == 2

@@ -86,14 +86,6 @@ def _document(text: str) -> Any:
     return _lowered(json.loads(text[begin.start() :] if begin else text))
 
 
-def _is_json(text: str) -> bool:
-    try:
-        _document(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def _lowered(data: Any) -> Any:
     """Keys in lower case: versions differ."""
     if isinstance(data, Mapping):
@@ -121,15 +113,16 @@ def _collect(paths: Mapping[str, tuple[str, ...]], look: Any) -> tuple[dict[str,
     return values, absent
 
 
-def _rows(data: Any, key: str) -> list[Any]:
-    """Older amd-smi prints a list, newer ones an object around it."""
-    rows = data.get(key) if isinstance(data, Mapping) else data
-    return rows if isinstance(rows, list) else []
+Rows = Mapping[Any, Mapping[str, Any]]
+"""What one of amd-smi's commands says, by the number of the GPU."""
+_NO_ROWS: Rows = {}
 
 
-def _by_gpu(text: str) -> dict[Any, Mapping[str, Any]]:
-    rows = _rows(_document(text), "gpu_data")
-    return {row.get("gpu"): row for row in rows if isinstance(row, Mapping)}
+def by_gpu(text: str) -> Rows:
+    """The rows of amd-smi's JSON. Raises ValueError, RecursionError."""
+    data = _document(text)
+    rows = data.get("gpu_data") if isinstance(data, Mapping) else data  # older ones print the list alone
+    return {row.get("gpu"): row for row in rows if isinstance(row, Mapping)} if isinstance(rows, list) else {}
 
 
 def _name(row: Any, *words: str) -> str:
@@ -138,11 +131,10 @@ def _name(row: Any, *words: str) -> str:
     return next((one for one in found if one not in _NO_NAME), "")
 
 
-def parse_amd_smi(metric: str, listing: str = "[]", static: str = "[]") -> tuple[gpus.GpuSample, ...]:
+def parse_amd_smi(metric: str, cards: Rows = _NO_ROWS, fixed: Rows = _NO_ROWS) -> tuple[gpus.GpuSample, ...]:
     """Samples from `amd-smi metric --json`, with what `list` and `static` say of each card. Raises ValueError."""
-    cards, fixed = _by_gpu(listing), _by_gpu(static)
     samples = []
-    for index, row in _by_gpu(metric).items():
+    for index, row in by_gpu(metric).items():
         if not isinstance(index, int):
             continue
         whole = {**row, "static": fixed.get(index, {})}
@@ -195,7 +187,7 @@ class Amd:
     def __init__(self, runner: ports.Runner, clock: ports.Clock) -> None:
         self._runner = runner
         self._clock = clock
-        self._known: dict[tuple[str, ...], str] = {}
+        self._known: dict[tuple[str, ...], Rows] = {}
 
     def fast(self, deadline_s: float = 10.0) -> gpus.GpuReading | gpus.GpusUnseen:
         """Everything these tools give in one call; rocm-smi where amd-smi gives nothing."""
@@ -229,11 +221,18 @@ class Amd:
         except (ValueError, AttributeError, RecursionError) as error:
             return gpus.GpusUnseen(f"{tool} gave no JSON that can be read: {error}", now)
 
-    def _once(self, argv: tuple[str, ...], deadline_s: float) -> str:
+    def _once(self, argv: tuple[str, ...], deadline_s: float) -> Rows:
         """What does not change is asked for once; a card without it is shown all the same."""
         if argv not in self._known:
             done = self._runner.run(ports.Call(argv, deadline_s=deadline_s))
             if done.timed_out:
-                return "[]"
-            self._known[argv] = done.text if done.ok and _is_json(done.text) else "[]"
+                return _NO_ROWS
+            self._known[argv] = _rows_or_none(done)
         return self._known[argv]
+
+
+def _rows_or_none(done: ports.Completed) -> Rows:
+    try:
+        return by_gpu(done.text) if done.ok else _NO_ROWS
+    except (ValueError, RecursionError):
+        return _NO_ROWS
