@@ -77,7 +77,9 @@ def test_an_ambiguous_or_unknown_uuid_names_nothing_and_is_said():
 
 
 def test_mig_names_lead_to_their_gpu():
-    box = reading(sample(0, A, mig=(gpus.MigInstance("MIG-1234-5"),)), sample(1, B))
+    box = reading(sample(0, A, mig=(gpus.MigInstance("MIG-1234-5", 1, 0, 4864.0),)), sample(1, B))
+    (shown,) = box.samples[0].to_json()["mig"]
+    assert shown == {"uuid": "MIG-1234-5", "gpu_instance": 1, "compute_instance": 0, "mem_total_mib": 4864.0}
     assert gpu_ownership.resolve_visible("MIG-1234-5", box.samples)[0] == [A]
     assert gpu_ownership.resolve_visible(f"MIG-{B}/1/0", box.samples)[0] == [B]
 

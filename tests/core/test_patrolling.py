@@ -123,7 +123,10 @@ def test_what_looks_bad_and_is_not_is_a_note_and_calls_nobody(facts, said):
 
 
 def test_a_gpu_at_0_beside_a_step_that_stands_is_not_excused():
-    assert look(but(gpus=GPU), SEEN._replace(step="Epoch 3/9")).notes == ()
+    report = look(but(gpus=GPU), SEEN._replace(step="Epoch 3/9"))
+    assert report.notes == ()
+    (shown,) = patrol_lines.as_json(report)["seen"]["gpus"]
+    assert shown == {"index": 0, "util_pct": 0.0, "mem_used_mib": 1000.0, "mem_total_mib": 80000.0}
 
 
 @pytest.mark.parametrize(

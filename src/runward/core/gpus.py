@@ -5,7 +5,7 @@ zero: an unknown utilisation is no idleness and an unknown error count is no hea
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -78,8 +78,8 @@ class MigInstance:
     uuid: str
     gpu_instance: int | None = None
     compute_instance: int | None = None
+    """The numbers in its older name, `MIG-GPU-UUID/GPU_INSTANCE/COMPUTE_INSTANCE`."""
     mem_total_mib: float | None = None
-
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
@@ -124,7 +124,7 @@ class GpuSample:
             "processes": None
             if self.processes is None
             else [{"pid": p.pid, "used_mib": p.used_mib, "name": p.name} for p in self.processes],
-            "mig": [{"uuid": m.uuid, "mem_total_mib": m.mem_total_mib} for m in self.mig],
+            "mig": [asdict(one) for one in self.mig],
             "absent": dict(self.absent),
         }
 

@@ -71,7 +71,10 @@ def _seen(facts: far_facts.Facts) -> dict[str, Any]:
         "process_lines": list(facts.process_lines),
         "tmux": None if facts.tmux is None else list(facts.tmux),
         "squeue": facts.squeue,
-        "gpus": [{"index": g.number, "util_pct": g.util_pct, "mem_used_mib": g.used_mib} for g in facts.gpus],
+        "gpus": [
+            {"index": g.number, "util_pct": g.util_pct, "mem_used_mib": g.used_mib, "mem_total_mib": g.total_mib}
+            for g in facts.gpus
+        ],
         "memory": {"current": facts.mem_current, "max": facts.mem_max, "oom_kill": facts.oom_kill},
         "mounts": [
             {"path": d.path, "bytes_pct": d.bytes_pct, "inodes_pct": d.inodes_pct, "why": d.why} for d in facts.disks

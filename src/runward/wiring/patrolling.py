@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the look at a box that is well needs none of it
 class Wishes(NamedTuple):
     """What the command line says beside the inventory."""
 
-    match: str | None = "train"
+    match: str | None = None
     logs: tuple[str, ...] = ()
     checkpoints: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
