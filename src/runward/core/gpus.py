@@ -81,6 +81,7 @@ class MigInstance:
     """The numbers in its older name, `MIG-GPU-UUID/GPU_INSTANCE/COMPUTE_INSTANCE`."""
     mem_total_mib: float | None = None
 
+
 @dataclass(frozen=True, slots=True)
 class GpuSample:
     """One GPU at one instant."""

@@ -61,9 +61,9 @@ class Cluster:
     def look(self, handle: str = "7@0", after: float = 11.0) -> job.JobStatus | job.Unseen:
         self.now += after
         self.slurm.poll([handle])
-        thread = self.slurm.looker.thread
-        if thread is not None:
-            thread.join(30)
+        under_way = self.slurm.looker.under_way
+        if under_way is not None:
+            under_way.ready(30)
         return self.slurm.poll([handle])[handle]
 
     def asked(self, name: str) -> list[ports.Call]:
@@ -164,8 +164,8 @@ def test_one_query_serves_any_number_of_jobs_and_a_big_cluster_is_asked_by_user(
     handles = [f"{n}@0" for n in range(1, 600)]
     here.rows = [row(str(n), "RUNNING") for n in range(1, 600)]
     here.slurm.poll(handles)
-    thread = here.slurm.looker.thread
-    assert thread is None or thread.join(30) is None
+    under_way = here.slurm.looker.under_way
+    assert under_way is None or under_way.ready(30)
     found = here.slurm.poll(handles)
     assert {status(one).state for one in found.values()} == {job.JobState.RUNNING}
     (asked,) = here.asked("squeue")

@@ -4,11 +4,11 @@ A look is made by a thread of its own, so that a controller that does not answer
 """
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runward import ports
+from runward.backends import asking
 from runward.backends.slurm import chains, commands, records, words
 
 _HURRIED_EVERY_S = 1.5
@@ -24,6 +24,7 @@ class Look:
 
     at: float
     """Monotonic seconds."""
+    asked: tuple[str, ...] = ()
     found: Mapping[str, records.Record] = field(default_factory=dict)
     denied: frozenset[str] = frozenset()
     """Jobs that every source was asked about, and that none knows."""
@@ -39,16 +40,17 @@ class Looker:
     """Looks when it is due; hands out the newest look."""
 
     def __init__(
-        self, asking: commands.Commands, mono: Callable[[], float], every_s: float, patience_s: float
+        self, slurm: commands.Commands, mono: Callable[[], float], every_s: float, patience_s: float
     ) -> None:
-        self._asking, self._mono = asking, mono
+        self._slurm, self._mono = slurm, mono
         self._every_s, self._patience_s = every_s, patience_s
         self._uid = str(os.getuid())
         self._known: set[str] = set()
         self._fresh: set[str] = set()
         self._newest: Look | None = None
         self._good: Look | None = None
-        self.thread: threading.Thread | None = None
+        self.under_way: asking.Asking[Look] | None = None
+        """The look that is being made."""
         self._hurry = False
         self._hurried_until = 0.0
         self._listed: set[str] = set()
@@ -79,14 +81,14 @@ class Looker:
 
     def newest(self) -> tuple[Look | None, Look | None]:
         """The last look, and the last one that squeue answered. Waits a moment for one that is under way."""
-        if self.thread is None and self._due():
-            self.thread = threading.Thread(target=self._look, name="squeue", daemon=True)
-            self.thread.start()
-        thread = self.thread
-        if thread is not None:
-            thread.join(self._patience_s if self._newest is None or self._fresh else 0.0)
-            if not thread.is_alive():
-                self.thread = None
+        if self.under_way is None and self._due():
+            jobs = tuple(sorted(self._known))
+            self._hurry = False
+            self.under_way = asking.Asking("squeue", lambda: self._ask(jobs))
+        patience = self._patience_s if self._newest is None or self._fresh else 0.0
+        if self.under_way is not None and self.under_way.ready(patience):
+            self._newest = self._taken(self.under_way)
+            self.under_way = None
         return self._newest, self._good
 
     def _due(self) -> bool:
@@ -97,24 +99,17 @@ class Looker:
         every = self._every_s if now >= self._hurried_until else min(self._every_s, _HURRIED_EVERY_S)
         return bool(self._known) and (age >= every or (bool(self._fresh) and age >= 1.0))
 
-    def _look(self) -> None:
-        jobs = sorted(self._known)
-        self._hurry = False
+    def _taken(self, done: asking.Asking[Look]) -> Look:
         try:
-            look = self._ask(jobs)
-        except Exception as error:  # noqa: BLE001 -- the border of a thread of ours
-            look = Look(self._mono(), failed=f"{type(error).__name__}: {error}")
-        if look.failed is None:
-            self._good = look
-            self._fresh.difference_update(jobs)
-        self._newest = look
-
-    def _ask(self, jobs: Sequence[str]) -> Look:
-        self.queries += 1
-        try:
-            found = self._queued(jobs)
+            look = self._good = done.answer()
         except ports.ContactLost as error:
             return Look(self._mono(), failed=str(error))
+        self._fresh.difference_update(look.asked)
+        return look
+
+    def _ask(self, jobs: tuple[str, ...]) -> Look:
+        self.queries += 1
+        found = self._queued(jobs)
         links = chains.index(found.values())
         found = with_wholes(found, jobs)
         wanted = set(jobs)
@@ -128,30 +123,31 @@ class Looker:
         }
         self._listed.update(key for key, record in kept.items() if record.uid == self._uid)
         denied = frozenset(one for one in absent if one not in kept and one not in why_not)
-        return Look(self._mono(), self._asking.with_accounts(kept), denied, why_not, links=links)
+        told = self._slurm.with_accounts(kept)
+        return Look(self._mono(), jobs, told, denied, why_not, links=links)
 
     def _queued(self, jobs: Sequence[str]) -> dict[str, records.Record]:
         """All of the user's jobs, so that chains are seen, and by id what they do not hold. Raises ContactLost."""
         if self._crowded or self._others.intersection(jobs):
-            return self._asking.queue(jobs)
-        found = self._asking.queue(jobs, whole=True)
+            return self._slurm.queue(jobs)
+        found = self._slurm.queue(jobs, whole=True)
         self._crowded = len(found) > max(_CROWD, 2 * len(jobs))
-        there = with_wholes(dict(found), jobs)
-        absent = [one for one in jobs if one not in there and one not in self._listed]
-        if absent:
-            more = self._asking.queue(absent)
-            theirs = set(absent).intersection(with_wholes(dict(more), absent))
-            self._others.update(theirs)
-            self._listed.update(theirs.symmetric_difference(absent))
-            found = {**found, **more}
-        return found
+        held = with_wholes(found, jobs)
+        absent = [one for one in jobs if one not in held and one not in self._listed]
+        if not absent:
+            return found
+        more = self._slurm.queue(absent)
+        theirs = set(absent).intersection(with_wholes(more, absent))
+        self._others |= theirs
+        self._listed |= set(absent) - theirs
+        return {**found, **more}
 
     def _beyond(self, absent: Sequence[str]) -> tuple[dict[str, records.Record], dict[str, str]]:
         """Accounting first, then the controller."""
         found: dict[str, records.Record] = {}
         why_not: dict[str, str] = {}
         try:
-            found.update(self._asking.accounts(absent))
+            found.update(self._slurm.accounts(absent))
         except ports.ContactLost as error:
             why_not = dict.fromkeys(absent, str(error))
         rest = [one for one in absent if one not in found and f"{one}+0" not in found]
@@ -160,19 +156,21 @@ class Looker:
                 why_not.setdefault(one, "squeue no longer has it; the controller is asked at a later look")
                 continue
             try:
-                found.update(self._asking.show(one))
+                found.update(self._slurm.show(one))
             except ports.ContactLost as error:
                 why_not[one] = str(error)
         return found, {key: why for key, why in why_not.items() if key not in found}
 
 
-def with_wholes(found: dict[str, records.Record], jobs: Sequence[str]) -> dict[str, records.Record]:
+def with_wholes(found: Mapping[str, records.Record], jobs: Sequence[str]) -> dict[str, records.Record]:
     """With the heterogeneous ones among `jobs`, which Slurm lists by their parts."""
     parts: dict[str, list[records.Record]] = {}
     for key, record in found.items():
         if "+" in key:
             parts.setdefault(key.partition("+")[0], []).append(record)
-    for one in jobs:
-        if one in parts and one not in found:
-            found[one] = records.together(parts[one], one, lambda word: words.state_of(word).final)
-    return found
+    wholes = {
+        one: records.together(parts[one], one, lambda word: words.state_of(word).final)
+        for one in jobs
+        if one in parts and one not in found
+    }
+    return {**found, **wholes}
