@@ -14,11 +14,6 @@ def open_memory() -> nodes.NodeMemory:
     return nodes.NodeMemory(state)
 
 
-def called(node: str, cluster: str | None) -> str:
-    """What a node is called in the memory; `cluster`: another one than this machine's own."""
-    return node if cluster is None else f"{node}@{cluster}"
-
-
 def proposed(cluster: str | None = None, count: Callable[[], int] = lambda: 0) -> tuple[str, ...]:
     """Nodes of a cluster to leave out of the next attempt, as far as the memory can be read.
 
@@ -26,12 +21,13 @@ def proposed(cluster: str | None = None, count: Callable[[], int] = lambda: 0) -
     """
     import time
 
+    from runward.backends.slurm import clusters
     from runward.core import nodes as core
 
     try:
         marks = open_memory().marks()
     except OSError:
         return ()
-    there = [one for one in marks if one.node.partition("@")[2] == (cluster or "")]
+    there = [one for one in marks if clusters.parted(one.node)[1] == cluster]
     known = count() if there else 0
-    return tuple(one.partition("@")[0] for one in core.proposals(there, time.time(), known))
+    return tuple(clusters.parted(one)[0] for one in core.proposals(there, time.time(), known))

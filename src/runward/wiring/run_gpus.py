@@ -162,6 +162,8 @@ class Marks:
                 self._mark(state, event)
 
     def _mark(self, state: run.RunState, event: events.AttemptEnded | events.VerdictRevised) -> None:
+        from runward.backends.slurm import clusters  # a run whose attempts have not ended needs none of it
+
         # by its number: the next attempt may be planned in the same step
         ended = next((one for one in state.attempts if one.n == event.attempt), None)
         verdict = run.verdict_of(ended) if ended is not None else None
@@ -171,7 +173,7 @@ class Marks:
         if node is None:
             return
         proven = verdict.certainty is failures.Certainty.PROVEN
-        known_as = memory.called(node, self._cluster)
+        known_as = clusters.called(node, self._cluster)
         mark = nodes.Mark(known_as, event.at, verdict.cause, state.run, proven=proven, text=verdict.summary)
         try:
             memory.open_memory().add(mark)

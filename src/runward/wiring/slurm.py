@@ -14,8 +14,8 @@ _known: dict[tuple[float, float, str | None], backend.Slurm] = {}
 
 def parse(target: str) -> tuple[str, str | None]:
     """The job and the cluster of `JOB` or `JOB@CLUSTER`; without one, that of SLURM_CLUSTERS. Raises UsageError."""
-    job_id, at, name = target.partition("@")
-    if not at:
+    job_id, name = clusters.parted(target)
+    if name is None:
         told = clusters.of_environment(os.environ)
         return job_id, told if told is not None and clusters.one(told) else None
     if not clusters.one(name):
@@ -25,15 +25,6 @@ def parse(target: str) -> tuple[str, str | None]:
             )
         )
     return job_id, name
-
-
-def called(job_id: str, name: str | None) -> str:
-    """What a job is called where people read it, and as a target.
-
-    >>> called("12", None), called("12", "west")
-    ('12', '12@west')
-    """
-    return job_id if name is None else f"{job_id}@{name}"
 
 
 def ask(name: str | None = None) -> commands.Commands:
@@ -57,9 +48,8 @@ def record_of(target: str) -> records.Record:
     asking = ask(name)
     found = looking.with_wholes(asking.queue([job_id]), [job_id])
     if any(one.startswith(f"{job_id}_") for one in found):
-        _not_found(
-            job_id, name, found
-        )  # an array: accounting names it as if it were one job until it is split
+        # an array: accounting names it as if it were one job until it is split
+        _not_found(job_id, name, found)
     told = found.get(job_id) or asking.accounts([job_id]).get(job_id) or asking.show(job_id).get(job_id)
     if told is None:
         _not_found(job_id, name, found)
@@ -73,7 +63,7 @@ def _not_found(job_id: str, name: str | None, found: dict[str, records.Record]) 
     raise errors.NotFound(
         errors.Problem(
             f"{where} knows no job {job_id}",
-            f"slurm:{called(job_id, name)}",
+            f"slurm:{clusters.called(job_id, name)}",
             next_step=f"Name one element: {elements}." if elements else look,
         )
     )

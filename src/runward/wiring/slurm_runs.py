@@ -30,8 +30,8 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
     """The place of a run that Slurm executes."""
     del acts
     given = folders.read(places.run_dir(asked.name), OPTIONS) or {}
-    first, _, at = asked.target.removeprefix("slurm:").partition("@")
-    name = given.get("cluster") or at or None
+    first, attached = clusters.parted(asked.target.removeprefix("slurm:"))
+    name = given.get("cluster") or attached
     cluster = slurm.cluster(asked.settings, name)
     of = one_run.Of(
         asked.name,
@@ -68,7 +68,7 @@ def _waits(record: records.Record | None) -> bool:
 
 
 def _shown(handle: str, name: str | None) -> str:
-    return "-" if handle.startswith(one_run.REFUSED) else slurm.called(backend.split(handle)[0], name)
+    return "-" if handle.startswith(one_run.REFUSED) else clusters.called(backend.split(handle)[0], name)
 
 
 def spec_maker(
@@ -157,7 +157,7 @@ def attach(target: str, *, act: bool) -> tuple[str, tuple[str, ...], str, str]:
         )
     record = slurm.record_of(target)
     command = tuple(shown.get("Command", "").split())
-    full = f"slurm:{slurm.called(job_id, name)}"
+    full = f"slurm:{clusters.called(job_id, name)}"
     return f"{job_id}@{record.restarts or 0}", command, record.workdir or os.getcwd(), full
 
 

@@ -1,4 +1,4 @@
-"""Which cluster a submit asks for: by options of sbatch, else by the environment, else by the script. Pure."""
+"""Clusters by name: which one a submit asks for, and jobs and nodes of another than the machine's own. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,6 +31,25 @@ def one(name: str) -> bool:
     (True, False, False, False)
     """
     return bool(_NAME.fullmatch(name)) and name.lower() != "all"
+
+
+def called(what: str, cluster: str | None) -> str:
+    """What a job or a node is called where people read it; `cluster`: another one than the machine's own.
+
+    >>> called("12", None), called("12", "west")
+    ('12', '12@west')
+    """
+    return what if cluster is None else f"{what}@{cluster}"
+
+
+def parted(name: str) -> tuple[str, str | None]:
+    """The job or node, and the cluster, of such a name.
+
+    >>> parted("12"), parted("n1@west"), parted("12@")
+    (('12', None), ('n1', 'west'), ('12', ''))
+    """
+    what, at, cluster = name.partition("@")
+    return what, cluster if at else None
 
 
 def _last(text: str) -> str | None:
