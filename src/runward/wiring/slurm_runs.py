@@ -6,7 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runward import ports
-from runward.backends.slurm import again, arrays, backend, clusters, limits, one_run, records, words
+from runward.backends.slurm import (
+    again,
+    arrays,
+    backend,
+    clusters,
+    limits,
+    one_run,
+    records,
+    sbatch_options,
+    words,
+)
 from runward.core import (
     effects,
     errors,
@@ -194,7 +204,7 @@ def check(asked: options.RunOptions, sbatch: Sequence[str]) -> list[errors.Probl
         word = option.partition("=")[0]
         if word in _OURS:
             found.append(errors.Problem(f"{word} is set by Runward itself", "--place-arg"))
-    lines = limits.directives(script)
+    lines = sbatch_options.directives(script)
     name = clusters.asked(sbatch, os.environ, lines)
     if name is not None and not clusters.one(name):
         found.append(
@@ -233,5 +243,5 @@ def keep(name: str, sbatch: Sequence[str]) -> None:
     rest = [one for one in sbatch if not one.startswith("--exclude=")]
     made = folders.read(places.run_dir(name), folders.OPTIONS) or {}
     script = os.path.join(str(made.get("cwd", "")), next(iter(made.get("argv", ())), ""))
-    cluster = clusters.asked(rest, os.environ, limits.directives(script))
+    cluster = clusters.asked(rest, os.environ, sbatch_options.directives(script))
     folders.write(places.run_dir(name), OPTIONS, {"sbatch": rest, "exclude": exclude, "cluster": cluster})

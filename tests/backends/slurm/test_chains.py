@@ -155,6 +155,7 @@ def test_an_element_of_an_array_has_those_who_wait_for_it_or_for_all() -> None:
         (["--time=1"], "#SBATCH --signal=B:TERM@120\nsrun x\n", limits.Warned(15, 120.0)),
         ([], "#SBATCH -n 2\n#SBATCH --signal 12\n", limits.Warned(12, 60.0)),
         ([], "#SBATCH --signal=R:SIGINT@9\n", limits.Warned(2, 9.0)),
+        ([], "#SBATCH --signal=USR1@9\n#SBATCH --signal=USR2@30\n", limits.Warned(12, 30.0)),
         (["--signal=USR2@30"], "#SBATCH --signal=TERM@120\n", limits.Warned(12, 30.0)),
         ([], "##SBATCH --signal=TERM@120\necho --signal=TERM@9\n", None),
         ([], "", None),

@@ -3,21 +3,20 @@
 import re
 from collections.abc import Sequence
 
+from runward.backends.slurm import sbatch_options
+
 _OPTION = re.compile(r"(?:^|\s)(?:--array(?:=|\s+)|-a\s*=?\s*)[\"']?(?P<elements>\d[\d,:%-]*)")
 
 
 def asked(options: Sequence[str], directives: Sequence[str]) -> str | None:
-    """The elements; of options the last one counts, and any option beats the `#SBATCH` lines.
+    """The elements; any option beats the `#SBATCH` lines.
 
     >>> asked(["--array=3-3"], ["#SBATCH --array=0-9"]), asked([], ["#SBATCH -a 0-9%2"]), asked(["-a", "7"], [])
     ('3-3', '0-9%2', '7')
     >>> asked(["--account=a1"], ["#SBATCH -A 5"])
     """
-    for text in (" ".join(options), "\n".join(directives)):
-        found = _OPTION.findall(text)
-        if found:
-            return str(found[-1])
-    return None
+    found = sbatch_options.last(_OPTION, options) or sbatch_options.last(_OPTION, directives)
+    return found["elements"] if found is not None else None
 
 
 def only(elements: str) -> str | None:

@@ -20,10 +20,10 @@ from runward.backends.slurm import (
     arrays,
     chains,
     commands,
-    limits,
     looking,
     paths,
     records,
+    sbatch_options,
     statuses,
     words,
 )
@@ -244,7 +244,7 @@ class Slurm:
             raise
         self.looker.hurry()
         script = os.path.join(spec.cwd, spec.argv[0])
-        elements = arrays.asked(extra, limits.directives(script))
+        elements = arrays.asked(extra, sbatch_options.directives(script))
         element = arrays.only(elements) if elements is not None else None
         return f"{job_id}_{element}@0" if element is not None else f"{job_id}@0"
 

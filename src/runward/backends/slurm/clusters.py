@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from runward.backends.slurm import sbatch_options
+
 _OPTION = re.compile(r"(?:^|\s)(?:--clusters?(?:=|\s+)|-M\s*=?\s*)[\"']?(?P<name>[\w.,-]+)")
 _NAME = re.compile(r"[\w.-]+")
 _VARIABLES = ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")
@@ -16,7 +18,12 @@ def asked(options: Sequence[str], environ: Mapping[str, str], directives: Sequen
     >>> asked([], {"SLURM_CLUSTERS": "d"}, ["#SBATCH -M b"]), asked(["--cluster-constraint=x", "--mem=1"], {}, [])
     ('d', None)
     """
-    return _last(" ".join(options)) or of_environment(environ) or _last("\n".join(directives))
+    return _named(options) or of_environment(environ) or _named(directives)
+
+
+def _named(words: Sequence[str]) -> str | None:
+    found = sbatch_options.last(_OPTION, words)
+    return found["name"] if found is not None else None
 
 
 def of_environment(environ: Mapping[str, str]) -> str | None:
@@ -50,8 +57,3 @@ def parted(name: str) -> tuple[str, str | None]:
     """
     what, at, cluster = name.partition("@")
     return what, cluster if at else None
-
-
-def _last(text: str) -> str | None:
-    found = _OPTION.findall(text)
-    return str(found[-1]) if found else None

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runward.backends.slurm import records
+from runward.backends.slurm import records, sbatch_options
 from runward.core import job
 
 _OPTION = re.compile(r"--signal[=\s]\s*[\"']?(?:[A-Z]+:)?(?:SIG)?(?P<sig>[A-Z]+[12]?|\d+)(?:@(?P<lead>\d+))?")
@@ -13,7 +13,6 @@ _LEAD_S = 60
 """Where `--signal` names no time."""
 _SLACK_S = 90.0
 """Slurm may send it up to a minute earlier, as its clock of limits ticks slowly."""
-_HEAD = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +29,10 @@ def warned(options: Sequence[str], script: str | None) -> Warned | None:
     >>> warned(["--signal=B:USR1@300"], None), warned(["--time=1"], None)
     (Warned(signum=10, lead_s=300.0), None)
     """
-    for text in (*reversed(options), *directives(script)):
-        match = _OPTION.search(text)
-        signum = _signum(match["sig"]) if match else None
-        if match and signum is not None:
-            return Warned(signum, float(match["lead"] or _LEAD_S))
-    return None
-
-
-def directives(script: str | None) -> list[str]:
-    """The script's `#SBATCH` lines; none where it cannot be read."""
-    if script is None:
-        return []
-    try:
-        with open(script, encoding="utf-8", errors="replace") as file:
-            lines = file.read(_HEAD).splitlines()
-    except OSError:
-        return []
-    return [line for line in lines if line.startswith("#SBATCH")]
+    lines = sbatch_options.directives(script)
+    found = sbatch_options.last(_OPTION, options) or sbatch_options.last(_OPTION, lines)
+    signum = _signum(found["sig"]) if found else None
+    return Warned(signum, float(found["lead"] or _LEAD_S)) if found and signum is not None else None
 
 
 def _signum(name: str) -> int | None:
