@@ -49,7 +49,7 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
         asked.observe_only,
         asked.log,
         asked.restart_by == "requeue",
-        _warned(asked),
+        _warned(asked, given.get("sbatch", ())),
     )
     one = one_run.OneRun(cluster, of)
     return Place(
@@ -64,11 +64,10 @@ def place(asked: options.RunOptions, acts: bool = True) -> Place:
     )
 
 
-def _warned(asked: options.RunOptions) -> limits.Warned | None:
+def _warned(asked: options.RunOptions, sbatch: Sequence[str]) -> limits.Warned | None:
     """The early signal that the run's jobs get, by their options or their script."""
-    given = folders.read(places.run_dir(asked.name), OPTIONS) or {}
     script = os.path.join(asked.cwd, asked.argv[0]) if asked.argv else None
-    return limits.warned(list(given.get("sbatch", ())), script)
+    return limits.warned(sbatch, script)
 
 
 def _waits(record: records.Record | None) -> bool:
