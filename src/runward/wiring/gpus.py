@@ -31,12 +31,14 @@ class Gpus:
         """A fast reading with what the last slow one knew. `slow`: None takes one when it is due."""
         mono = self._clock.mono()
         due = mono - self._slow_at >= gpus.SLOW_EVERY_S if slow is None else slow
+        reading = None
         if due:
-            found = self.source.slow()
-            if isinstance(found, gpus.GpusUnseen):
-                return self._unseen(found)
-            self._slow, self._slow_at = found, mono
-        reading = self.source.fast()
+            reading = self.source.slow()
+            if isinstance(reading, gpus.GpusUnseen):
+                return self._unseen(reading)
+            self._slow, self._slow_at = reading, mono
+        if reading is None or self.source.slow != self.source.fast:
+            reading = self.source.fast()
         if isinstance(reading, gpus.GpusUnseen):
             return self._unseen(reading)
         merged = gpus.merge(reading, self._slow)

@@ -12,6 +12,7 @@ from fakes.runner import FakeRunner
 from runward import ports
 from runward.core import gpus
 from runward.probes.gpu import amd, dcgm
+from runward.wiring import gpus as sources
 
 METRIC = {
     "gpu": 0,
@@ -117,6 +118,8 @@ def test_names_and_power_limits_are_asked_once_of_static(limit):
     assert (sample.name, sample.uuid) == ("AMD Instinct MI355X", "0000:05:00.0")
     assert (sample.values["power_limit_w"], sample.values["mem_total_mib"]) == (1400, 288 * 1024)
     assert [call.argv[1] for call in runner.calls] == ["metric", "list", "static", "metric"]
+    assert sources.Gpus(source, FakeClock()).look(slow=True).samples == (sample,)
+    assert len(runner.calls) == 5, "it has no slow fields of its own"
 
 
 def test_rocm_smi_behind_a_warning_tells_cards_without_an_id_apart():
