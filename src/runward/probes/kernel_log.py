@@ -50,19 +50,22 @@ def read(runner: ports.Runner, since: float | None = None) -> KernelLog:
     `since`: the instant that the lines should go back to: the journal is asked too where the ring buffer does not.
     Never raises: what could not be read stands in `blind`.
     """
-    reasons, best = [], None
+    short: list[KernelLog] = []
+    reasons = []
     for argv in (_RING, _JOURNAL):
         try:
             done = runner.run(ports.Call(argv, deadline_s=5.0, limit=8 << 20))
         except ports.ContactLost as lost:
-            return KernelLog(blind=str(lost))
-        if done.ok and done.stdout:
-            log = _parsed(done.text)
-            if since is None or log.reaches(since):
-                return log
-            best = log if best is None or best.begins is None or log.reaches(best.begins) else best
-        reasons.append(f"{argv[0]}: {_reason(done).removeprefix(f'{argv[0]}: ')}")
-    return best if best is not None else KernelLog(blind="; ".join(reasons))
+            reasons.append(str(lost))
+            break
+        if not done.ok or not done.stdout:
+            reasons.append(f"{argv[0]}: {_reason(done).removeprefix(f'{argv[0]}: ')}")
+            continue
+        log = _parsed(done.text)
+        if since is None or log.reaches(since):
+            return log
+        short.append(log)
+    return min(short, key=lambda log: log.begins or 0.0) if short else KernelLog(blind="; ".join(reasons))
 
 
 def _parsed(text: str) -> KernelLog:
