@@ -343,7 +343,7 @@ class IdleGpuWatcher:
             tree = Tree(process.pid, self.adopt_orphans)
             try:
                 return self._watch(process, tree, caught, mask)
-            except BaseException:
+            except BaseException:  # whatever it is, an interrupt too: no command is left behind unwatched
                 tree.signal(signal.SIGKILL)
                 raise
         finally:
