@@ -18,15 +18,18 @@ def launch(place: str, words: list[str]) -> int:
             errors.Problem(f"{place!r} is no far box", where="--on", next_step="Write ssh:HOST/.")
         )
     own = words[: words.index("--")] if "--" in words else words
-    box = far.boxes((place,), None)[0]
-    done = there(
-        box.host,
-        ("run", *(() if "--detach" in own else ("--detach",)), *words),
-        _OUTLIVING.get(box.detach, ()),
-    )
+    host, done = _detached(match[1], "run", words, own)
+    code = _told(host, done)
     if done.ok:
-        _keep_handbook(box.host, own)
-    return _told(box.host, done)
+        _keep_handbook(host, own)
+    return code
+
+
+def _detached(host: str, verb: str, words: Sequence[str], own: Sequence[str]) -> tuple[str, ports.Completed]:
+    """The box's host, and what its Runward says to the words; `own`: those of the words that are Runward's."""
+    box = far.boxes((f"ssh:{host}/",), None)[0]
+    detach = () if "--detach" in own else ("--detach",)
+    return box.host, there(box.host, (verb, *detach, *words), _OUTLIVING.get(box.detach, ()))
 
 
 def _told(host: str, done: ports.Completed) -> int:
@@ -49,9 +52,7 @@ def attach(target: str, words: Sequence[str]) -> int:
             errors.Problem(f"{target!r} is no target of a far box", next_step="Write ssh:HOST/local:PID.")
         )
     own = [match[2] if word == target else word for word in words]
-    detach = () if "--detach" in own else ("--detach",)
-    box = far.boxes((f"ssh:{match[1]}/",), None)[0]
-    return _told(box.host, there(box.host, ("attach", *detach, *own), _OUTLIVING.get(box.detach, ())))
+    return _told(*_detached(match[1], "attach", own, own))
 
 
 def _keep_handbook(host: str, own: list[str]) -> None:
