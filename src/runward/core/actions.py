@@ -1,10 +1,9 @@
 """From a cause to what would help, whose matter it is, and what would settle an open question."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 
-from runward.core import candidates, casebook, context, failures
+from runward.core import candidates, casebook, context, failures, regexes
 
 _C, _A, _S = failures.Cause, failures.Action, failures.Scope
 DEFAULTS: Mapping[failures.Cause, failures.Action] = {
@@ -133,7 +132,7 @@ def _at_start(book: casebook.Casebook) -> bool:
     return bool(fields) and all(early) and all(f.get("numel") == "1" for f in fields)
 
 
-_OF_OTHERS = re.compile(
+_OF_OTHERS = (
     rb"(?i)time[sd]?[ -]?out|connection|unavailable|temporar|unreachable|refused|reset by|retr(?:y|ies)|heartbeat"
     rb"|lost|peer|contact|gone away|respond|congest|throttl|busy"
 )
@@ -149,7 +148,7 @@ def _by_itself(book: casebook.Casebook, ctx: context.Context) -> bool:
     if ctx.exit is None or ctx.exit.code is None or not 0 < ctx.exit.code < _NOT_RUN or book.progress:
         return False
     tails = [edges.tail[-_LAST:] for edges in book.edges.values() if edges.tail.strip()]
-    return bool(tails) and not any(map(_OF_OTHERS.search, tails))
+    return bool(tails) and not any(map(regexes.ready(_OF_OTHERS).search, tails))
 
 
 _NOT_RUN = 125

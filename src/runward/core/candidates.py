@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from runward.core import casebook, exits, failures, rules, signals, tracebacks, xids
+from runward.core import casebook, exits, failures, regexes, rules, signals, tracebacks, xids
 
 _C, _A = failures.Cause, failures.Action
 PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
@@ -171,7 +171,7 @@ def _in_mapped_file(book: casebook.Casebook, entry: casebook.Entry) -> bool:
 
 
 _NEXT = 3
-_DONE = re.compile("loaded|restored|resumed|continuing", re.IGNORECASE)
+_DONE = "(?i)loaded|restored|resumed|continuing"
 
 
 def _announced(book: casebook.Casebook, entry: casebook.Entry) -> str:
@@ -181,16 +181,17 @@ def _announced(book: casebook.Casebook, entry: casebook.Entry) -> str:
         return ""
     last = before[-1]
     gone_on = any(last.order < one.order < entry.order for one in book.advances)
-    return "" if gone_on or _DONE.search(last.signal.text) else "checkpoint"
+    return "" if gone_on or regexes.ready(_DONE).search(last.signal.text) else "checkpoint"
 
 
-_LOADED = re.compile(
-    r"(?i)\b(?:load|resum|restor|read)\w*.{0,40}\b(?:checkpoint|ckpt)|/(?:checkpoints?|ckpts?)/|\.(?:pth|ckpt|distcp)\b"
+_LOADED = (
+    r"(?i)\b(?:load|resum|restor|read)\w*.{0,40}\b(?:checkpoint|ckpt)|/(?:checkpoints?|ckpts?)/"
+    r"|\.(?:pth|ckpt|distcp)\b"
 )
 
 
 def _said_to_read(text: str) -> str:
-    return "checkpoint" if _LOADED.search(text[:600]) else ""
+    return "checkpoint" if regexes.ready(_LOADED).search(text[:600]) else ""
 
 
 def _by_reader(candidate: Candidate, reading: str) -> Candidate:

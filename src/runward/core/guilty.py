@@ -1,8 +1,17 @@
 """Which rank a verdict names: the one that speaks, the one in torchrun's table, or the one that the others miss."""
 
-import re
-
-from runward.core import candidates, casebook, context, evidence, failures, prefixes, roster, voices, whose
+from runward.core import (
+    candidates,
+    casebook,
+    context,
+    evidence,
+    failures,
+    prefixes,
+    regexes,
+    roster,
+    voices,
+    whose,
+)
 
 _C = failures.Cause
 TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
@@ -12,7 +21,7 @@ _SILENT_ENDS = (_C.HOST_OOM, _C.KILLED, _C.GPU_HARDWARE)
 _LOCAL = ("elastic_failed",)
 """Lines that say a local rank, where a table behind them may know the global one."""
 _LOST = (_C.NCCL_ERROR, _C.NETWORK, _C.RENDEZVOUS)
-_LOST_PEER = re.compile(
+_LOST_PEER = (
     r"(?i)remote process exit|ncclRemoteError|by (?:remote )?peer|got 0 bytes|broken pipe|communicator was aborted"
     r"|connection (?:was )?(?:closed|reset|refused)|status=12\b|keep-?alive|wait timeout|timed out|rendezvous\w*error"
     r"|PTLTE_NOT_FOUND|OFI poll failed"
@@ -32,9 +41,9 @@ _SURROUNDINGS = (
 )
 _SEVERAL = 3
 """Ranks that fail in the same words for what lies around them."""
-_DIGITS = re.compile(r"\d+")
-_ANY_RANK = re.compile(r"(?<![\w-])[Rr]anks?[ =:#]{0,2}(\d{1,6})\b")
-_FAILED = re.compile(
+_DIGITS = r"\d+"
+_ANY_RANK = r"(?<![\w-])[Rr]anks?[ =:#]{0,2}(\d{1,6})\b"
+_FAILED = (
     r"\b(?:on|from|in|by|for|of|at) (?:global )?[Rr]ank[ =:#]{0,2}(\d{1,6})\b"
     r"|^(?:[\w.]{1,120}: )?\(?\[?[Rr]ank[ =:#]{0,2}(\d{1,6})[)\]:]{0,2} (?!timed|waits?|waiting|successfully)"
 )
@@ -87,12 +96,12 @@ def _everyones(case: whose.Case) -> bool:
 
 def _words(candidate: candidates.Candidate) -> str:
     """What a line says but for its speaker and all numbers."""
-    return _DIGITS.sub("", prefixes.split(candidate.text).body)
+    return regexes.ready(_DIGITS).sub("", prefixes.split(candidate.text).body)
 
 
 def _lost_peer(chosen: candidates.Candidate) -> bool:
     """Whether the line only tells that somebody else is gone: who says so is not the one."""
-    return chosen.cause in _LOST and _LOST_PEER.search(chosen.text[:_BODY]) is not None
+    return chosen.cause in _LOST and regexes.ready(_LOST_PEER).search(chosen.text[:_BODY]) is not None
 
 
 def _awaited(book: casebook.Casebook) -> int | None:
@@ -115,8 +124,8 @@ def _culprit(case: whose.Case) -> int | None:
     if chosen.entry is None or chosen.weight <= candidates.SYMPTOM or "rank" in (chosen.fields or {}):
         return None
     body = prefixes.split(chosen.text).body[:_BODY]
-    named = {number for found in _ANY_RANK.finditer(body) for number in found.groups()}
-    found = _FAILED.search(body)
+    named = {number for found in regexes.ready(_ANY_RANK).finditer(body) for number in found.groups()}
+    found = regexes.ready(_FAILED).search(body)
     return int(found[1] or found[2]) if found and len(named) == 1 else None
 
 

@@ -1,7 +1,8 @@
 """What the paths of logs tell: whose log each is, and which of torchrun's attempts it belongs to."""
 
-import re
 from collections.abc import Iterable, Sequence
+
+from runward.core import regexes
 
 _SEP = r"[-_ .=]{0,2}"
 _MARKED = (
@@ -19,13 +20,11 @@ _FOLDERS = (
     r"(?:^|/)(?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)$",
     r"(?i)(?:^|/)[\w-]*?(?:rank|worker|task|trainer|master)[-_.=]?(?P<rank>\d{1,5})/[^/]{1,80}$",
 )
-_ROTATED = re.compile(r"(?P<base>.+)\.\d{1,5}$")
-_LEADER = re.compile(r"(?i)(?:^|[^a-z])master[-_]?0(?=\D|$)")
-_WORKER = re.compile(r"(?i)(?:^|[^a-z])worker[-_]?\d")
-_ATTEMPT = re.compile(r"(?P<base>^|.*/)attempt_(?P<attempt>\d{1,6})/")
-_LOG = re.compile(
-    r"(?:\.(?:log|out|err|txt)|(?:^|[./_-])(?:std)?(?:out|err|log)(?:\.\d{1,6})?|\w+log\.\d{1,6})$"
-)
+_ROTATED = r"(?P<base>.+)\.\d{1,5}$"
+_LEADER = r"(?i)(?:^|[^a-z])master[-_]?0(?=\D|$)"
+_WORKER = r"(?i)(?:^|[^a-z])worker[-_]?\d"
+_ATTEMPT = r"(?P<base>^|.*/)attempt_(?P<attempt>\d{1,6})/"
+_LOG = r"(?:\.(?:log|out|err|txt)|(?:^|[./_-])(?:std)?(?:out|err|log)(?:\.\d{1,6})?|\w+log\.\d{1,6})$"
 
 
 def is_log(path: str) -> bool:
@@ -35,7 +34,7 @@ def is_log(path: str) -> bool:
     [True, True, True, True, False]
     """
     name = path.rpartition("/")[2]
-    return name == "error.json" or _LOG.search(name) is not None
+    return name == "error.json" or regexes.ready(_LOG).search(name) is not None
 
 
 def rank_of(path: str) -> int | None:
@@ -47,7 +46,7 @@ def rank_of(path: str) -> int | None:
     name = path.rpartition("/")[2]
     for patterns, text in ((_MARKED, name), (_FOLDERS, path)):
         for pattern in patterns:
-            found = re.search(pattern, text)
+            found = regexes.ready(pattern).search(text)
             if found:
                 return int(found["rank"])
     return None
@@ -62,16 +61,16 @@ def ranks_of(paths: Sequence[str]) -> list[int | None]:
     if len(paths) < 2:
         return [None for _ in paths]
     together = set(paths)
-    led = any(_LEADER.search(path) for path in paths)
+    led = any(regexes.ready(_LEADER).search(path) for path in paths)
     return [_among(path, together, led=led) for path in paths]
 
 
 def _among(path: str, together: set[str], *, led: bool) -> int | None:
-    rotated = _ROTATED.match(path)
+    rotated = regexes.ready(_ROTATED).match(path)
     if rotated and rotated["base"] in together:
         return None
     rank = rank_of(path)
-    return rank + 1 if rank is not None and led and _WORKER.search(path) else rank
+    return rank + 1 if rank is not None and led and regexes.ready(_WORKER).search(path) else rank
 
 
 def of_attempt(paths: Iterable[str], attempt: int | None) -> list[str]:
@@ -80,7 +79,7 @@ def of_attempt(paths: Iterable[str], attempt: int | None) -> list[str]:
     >>> of_attempt(["l/attempt_0/0/stderr.log", "l/attempt_1/0/stderr.log"], None)
     ['l/attempt_1/0/stderr.log']
     """
-    found = [(path, _ATTEMPT.match(path)) for path in paths]
+    found = [(path, regexes.ready(_ATTEMPT).match(path)) for path in paths]
     last: dict[str, int] = {}
     for _, match in found:
         if match:

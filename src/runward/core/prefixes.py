@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from runward.core import speakers, structured, voices
+from runward.core import regexes, speakers, structured, voices
 
 _LIMIT = 300
 _MONTHS = {
@@ -94,22 +94,15 @@ _NOISE = [
     ("s", r"slurmstepd: error: (?=\S*Error)"),
     ("s", r"std(?:err|out) [FP] "),
 ]
-_STAMP = re.compile(_ISO)
 _SHORT = 24
 """A tag up to this long holds no stamp."""
-_BEHIND = re.compile(
+_BEHIND = (
     r"(?:^|[ |{(])['\"]?(?:global_)?rank['\"]?[=:] ?(?P<rank>\d{1,6})"
     r"(?:[,}) ]{1,3}['\"]?[\w.]{1,40}['\"]?[=:] ?(?:'[^'\n]{0,80}'|\"[^\"\n]{0,80}\"|[^\s=,:'\"]{1,80}))*[})]?\s*$"
 )
 """Fields at the end of a record: `... rank=3 step=12`, `| {'rank': 3}`."""
 _SKIP = re.compile(r"[ \t]*")
-_PARTS = [*_TIMES, *_NOISE]
-"""First characters of each prefix, and its pattern; compiled when such a character first stands there."""
-_READY: dict[int, re.Pattern[str]] = {}
-_BY_CHAR: dict[str, list[int]] = {}
-for _index, (_firsts, _) in enumerate(_PARTS):
-    for _char in _firsts:
-        _BY_CHAR.setdefault(_char, []).append(_index)
+_BY_CHAR = regexes.by_first([*_TIMES, *_NOISE])
 _GLOG_LEVEL = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CRITICAL", "D": "DEBUG"}
 
 
@@ -168,11 +161,8 @@ class _Found:
         if tag is not None:
             self._keep(tag.groups, head[at : tag.end])
             return tag.end
-        for index in _BY_CHAR.get(head[at : at + 1], ()):
-            pattern = _READY.get(index)
-            if pattern is None:
-                pattern = _READY[index] = re.compile(_PARTS[index][1])
-            match = pattern.match(head, at)
+        for pattern in _BY_CHAR.get(head[at : at + 1], ()):
+            match = regexes.ready(pattern).match(head, at)
             if match is None or match.end() == at:
                 continue
             self._keep(match.groupdict(), "")
@@ -189,14 +179,14 @@ class _Found:
         self.level = record.level or self.level
         if record.wrapped:
             self.speaker.append(record.node or "")
-        stamp = _STAMP.match(record.stamp) if self.at is None else None
+        stamp = regexes.ready(_ISO).match(record.stamp) if self.at is None else None
         if stamp is not None:
             self.at = instant(stamp.groupdict(), self.year)
         return record.text
 
     def behind(self, end: str) -> None:
         """Take the rank that a logger prints behind its message."""
-        said = _BEHIND.search(end)
+        said = regexes.ready(_BEHIND).search(end)
         self.rank = int(said["rank"]) if said else None
 
     def voice(self) -> voices.Voice:
@@ -227,7 +217,7 @@ class _Found:
         process = groups.get("pid") or groups.get("number")
         if process and not self.process:
             self.process = f"{groups.get('node') or ''}:{process}"
-        stamp = _STAMP.search(speaker) if self.at is None and len(speaker) > _SHORT else None
+        stamp = regexes.ready(_ISO).search(speaker) if self.at is None and len(speaker) > _SHORT else None
         self.at = instant(stamp.groupdict(), self.year) if stamp else self.at
 
     def _time(self, groups: dict[str, str | None]) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from runward.core import casebook, prefixes, signals, voices
+from runward.core import casebook, prefixes, regexes, signals, voices
 
 _MOST_BYTES = 8 << 20
 _LINE = 1000
@@ -30,48 +30,40 @@ _BESIDE = (
 )
 _COUNTS = (b"nproc", b"num_local_procs", b"num_processes", b"world_size", b"world size")
 _BUS_END = b":00.0"
-_RANK = re.compile(
-    r"(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )(?:(?:(?:global|world)[ _]?)?rank|process[ _](?:index|id))"
-    r"['\"]?[ =:]{0,3}['\"]?(?P<rank>\d{1,6})(?![\w.])",
-    re.IGNORECASE,
+_RANK = (
+    r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )"
+    r"(?:(?:(?:global|world)[ _]?)?rank|process[ _](?:index|id))['\"]?[ =:]{0,3}['\"]?(?P<rank>\d{1,6})(?![\w.])"
 )
-_LOCAL = re.compile(r"local[ _-]?rank['\"]?[ =:]{1,3}['\"]?(?P<local>\d{1,3})(?!\d)", re.IGNORECASE)
-_PID = re.compile(
-    r"\bpid(?:\(s\))?['\"]?[ =:#]{0,3}(?P<pid>\d{1,8})(?!\d)|\bprocess (?P<process>\d{2,8})(?= spawned|: | \()",
-    re.IGNORECASE,
+_LOCAL = r"(?i)local[ _-]?rank['\"]?[ =:]{1,3}['\"]?(?P<local>\d{1,3})(?!\d)"
+_PID = r"(?i)\bpid(?:\(s\))?['\"]?[ =:#]{0,3}(?P<pid>\d{1,8})(?!\d)|\bprocess (?P<process>\d{2,8})(?= spawned|: | \()"
+_NODE_RANK = r"(?i)(?:node|machine|group)[ _-]?rank['\"]?[ =:]{1,3}['\"]?(?P<index>\d{1,4})(?!\d)"
+_PER_NODE = (
+    r"(?i)(?:nproc[_-]per[_-]node|num_local_procs|local_world_size|gpus_per_node)['\"]?[ =:]{1,3}['\"]?"
+    r"(?P<count>\d{1,3})(?!\d)"
 )
-_NODE_RANK = re.compile(
-    r"(?:node|machine|group)[ _-]?rank['\"]?[ =:]{1,3}['\"]?(?P<index>\d{1,4})(?!\d)", re.IGNORECASE
+_LISTS = r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]"
+_MAPPING = r"'(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
+_WORLD = (
+    r"(?i)(?<![\w-])(?:global_)?world[ _]?sizes?['\"]?[ =:]{1,3}['\"\[]?(?P<world>\d{1,6})(?!\d)"
+    r"|MEMBER: \d+/(?P<members>\d{1,6})"
 )
-_PER_NODE = re.compile(
-    r"(?:nproc[_-]per[_-]node|num_local_procs|local_world_size|gpus_per_node)['\"]?[ =:]{1,3}['\"]?"
-    r"(?P<count>\d{1,3})(?!\d)",
-    re.IGNORECASE,
-)
-_LISTS = re.compile(r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]")
-_MAPPING = re.compile(r"'(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]")
-_WORLD = re.compile(
-    r"(?<![\w-])(?:global_)?world[ _]?sizes?['\"]?[ =:]{1,3}['\"\[]?(?P<world>\d{1,6})(?!\d)"
-    r"|MEMBER: \d+/(?P<members>\d{1,6})",
-    re.IGNORECASE,
-)
-_IP = re.compile(r"\bip[=:] ?(?P<node>[\d.]{7,15})")
-_BUS = re.compile(r"(?i)(?:0000)?(?:[0-9a-f]{4}:)?(?P<bus>[0-9a-f]{2}):(?P<dev>[0-9a-f]{2})")
-_ADDRESS = re.compile(r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d\b")
-_NAMED_NODE = re.compile(r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b")
-_DEVICE = re.compile(
+_IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
+_BUS = r"(?i)(?:0000)?(?:[0-9a-f]{4}:)?(?P<bus>[0-9a-f]{2}):(?P<dev>[0-9a-f]{2})"
+_ADDRESS = r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d\b"
+_NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
+_DEVICE = (
     r"(?P<node>[A-Za-z][\w.-]{0,60}\d)[ ,:/(]{1,3}(?:gpu|GPU|cuda|device)[ :=#]{0,2}(?P<index>\d{1,2})\b"
 )
-_PROMPT = re.compile(
-    rb"^\[?(?:[\w.-]{1,40}@)?(?P<node>[A-Za-z][\w.-]{0,60})?(?:[: ][^\n$#]{0,60})?[$#] (?P<command>\S[^\n]{0,300})",
-    re.MULTILINE,
+_PROMPT = (
+    rb"(?m)^\[?(?:[\w.-]{1,40}@)?(?P<node>[A-Za-z][\w.-]{0,60})?(?:[: ][^\n$#]{0,60})?[$#] "
+    rb"(?P<command>\S[^\n]{0,300})"
 )
-_LISTED = re.compile(
+_LISTED = (
     r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
     r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})\b"
 )
 """Entries of a list of processes and their ranks."""
-_INDEX = re.compile(r"(?:^|\bgpu ?|\| +)(?P<index>\d{1,2})(?=[,: ])")
+_INDEX = r"(?:^|\bgpu ?|\| +)(?P<index>\d{1,2})(?=[,: ])"
 
 
 class Roster(NamedTuple):
@@ -159,9 +151,9 @@ class _Said:
         front = prefixes.split(text)
         body, voice = front.body, front.voice
         self._layout(body, voices.short(front.node))
-        world = {int(found["world"] or found["members"]) for found in _WORLD.finditer(body)}
+        world = {int(found["world"] or found["members"]) for found in regexes.ready(_WORLD).finditer(body)}
         self._worlds |= world if len(world) == 1 else set()
-        ranks = {int(found["rank"]) for found in _RANK.finditer(body)}
+        ranks = {int(found["rank"]) for found in regexes.ready(_RANK).finditer(body)}
         if voice.rank is not None and voice.name:
             self._book.voices.hear(voice)
         if not ranks and voice.rank is not None:
@@ -174,17 +166,17 @@ class _Said:
 
     def _bound(self, text: str, front: prefixes.Prefix, ranks: set[int]) -> None:
         """What stands beside a rank, or beside a local one alone."""
-        for found in _LISTED.finditer(text):
+        for found in regexes.ready(_LISTED).finditer(text):
             self.bind(
                 int(found["rank"] or found["rank2"]),
                 voices.short(front.node),
                 pid=found["pid"] or found["pid2"],
             )
-        pids = {found["pid"] or found["process"] for found in _PID.finditer(text)}
+        pids = {found["pid"] or found["process"] for found in regexes.ready(_PID).finditer(text)}
         if not pids and (front.voice.number or 0) >= _LEAST_PID:
             pids = {str(front.voice.number)}
         pid = pids.pop() if len(pids) == 1 else ""
-        local, at = _LOCAL.search(text), _IP.search(text)
+        local, at = regexes.ready(_LOCAL).search(text), regexes.ready(_IP).search(text)
         node = at["node"] if at else voices.short(front.node)
         number = int(local["local"]) if local else None
         if len(ranks) == 1:
@@ -196,32 +188,32 @@ class _Said:
 
     def _gpu_of(self, rank: int, text: str) -> None:
         """A line in which a rank stands beside a node and its GPU: `rank 3 -> n1 gpu 3 (0000:1b:00.0)`."""
-        found = _DEVICE.search(text)
+        found = regexes.ready(_DEVICE).search(text)
         if found is None:
             return
         node, number = voices.short(found["node"]), int(found["index"])
         self.bind(rank, node, number)
-        bus = _ADDRESS.search(text)
+        bus = regexes.ready(_ADDRESS).search(text)
         if bus:
             self.buses[(node, bus_of(bus[0]))] = (rank, number)
 
     def _layout(self, body: str, node: str) -> None:
         """Which ranks a node has."""
-        named = _NAMED_NODE.search(body)
+        named = regexes.ready(_NAMED_NODE).search(body)
         node = voices.short(named["node"]) if named else node
         known = self._nodes.setdefault(node, {})
         for name, pattern in (("index", _NODE_RANK), ("count", _PER_NODE)):
-            found = pattern.search(body)
+            found = regexes.ready(pattern).search(body)
             known |= {name: int(found[name])} if found else {}
         if "index" in known and "count" in known:
             self.bind(known["index"] * known["count"], node, 0)
-        for found in _LISTS.finditer(body):
+        for found in regexes.ready(_LISTS).finditer(body):
             numbers = _numbers(found["ranks"])
             if found["which"] == "local":
                 self._local[node] = numbers
             elif len(self._local.get(node, ())) == len(numbers):
                 self._bind_all(node, self._local[node], numbers)
-        for found in _MAPPING.finditer(body) if "global_rank_mapping" in body else ():
+        for found in regexes.ready(_MAPPING).finditer(body) if "global_rank_mapping" in body else ():
             ranks = _numbers(found["ranks"])
             self._bind_all(found["node"], range(len(ranks)), ranks)
 
@@ -232,7 +224,7 @@ class _Said:
     def gpu(self, text: str) -> None:
         """A line of `nvidia-smi` that tells the number of a GPU."""
         front = prefixes.split(text)
-        index = _INDEX.search(front.body)
+        index = regexes.ready(_INDEX).search(front.body)
         if index and "xid" not in text:
             self.buses.setdefault((voices.short(front.node), bus_of(text)), (None, int(index["index"])))
 
@@ -269,7 +261,7 @@ def _numbers(text: str) -> list[int]:
 
 def bus_of(text: str) -> str:
     """Bus and device of a PCI address, lower case: `1b:00` of `PCI:0000:1B:00.0`; empty for anything else."""
-    found = _BUS.search(text)
+    found = regexes.ready(_BUS).search(text)
     return f"{found['bus']}:{found['dev']}".lower() if found else ""
 
 
@@ -307,16 +299,21 @@ def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[str]:
         return []
     at = signal.offset - (edges.size - len(edges.tail))
     text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
-    above = [found[1].decode() for found in _CALLER.finditer(_above(signal, book))]
+    above = [found[1].decode() for found in regexes.ready(_CALLER).finditer(_above(signal, book))]
     above += [
-        found[1].decode() for found in _DEAD.finditer(_above(signal, book)[-_REPORT // 8 :]) if found[1]
+        found[1].decode()
+        for found in regexes.ready(_DEAD).finditer(_above(signal, book)[-_REPORT // 8 :])
+        if found[1]
     ]
-    below = [(found[1] or found[2]).decode() for found in _DEAD.finditer(text[at : at + _REPORT // 4])]
+    below = [
+        (found[1] or found[2]).decode()
+        for found in regexes.ready(_DEAD).finditer(text[at : at + _REPORT // 4])
+    ]
     return above[-1:] or below[:1]
 
 
-_CALLER = re.compile(rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})")
-_DEAD = re.compile(rb"\n\s{0,16}pid: (\d{1,8})|\n[^\n]{0,300}\bactor ID[^\n]{0,200}?\bpid=(\d{1,8})")
+_CALLER = rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})"
+_DEAD = rb"\n\s{0,16}pid: (\d{1,8})|\n[^\n]{0,300}\bactor ID[^\n]{0,200}?\bpid=(\d{1,8})"
 _REPORT = 4096
 
 
@@ -330,7 +327,7 @@ class Asked(NamedTuple):
 def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
     """The last prompt above a line, and the machine that it names."""
     found = None
-    for found in _PROMPT.finditer(_above(signal, book)):  # noqa: B007 -- the last one counts
+    for found in regexes.ready(_PROMPT).finditer(_above(signal, book)):  # noqa: B007 -- the last one counts
         pass
     if found is None:
         return Asked()
@@ -350,16 +347,17 @@ def _above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
 
 def addresses(text: str) -> list[str]:
     """Bus addresses that a text holds."""
-    return [bus_of(found[0]) for found in _ADDRESS.finditer(text)]
+    return [bus_of(found[0]) for found in regexes.ready(_ADDRESS).finditer(text)]
 
 
 def pids(signal: signals.Signal) -> list[str]:
     """Process ids that a line names, the plainest first."""
     said = signal.fields.get("pid", "")
-    more = (found[1] or found[2] for found in _NAMED_PID.finditer(signal.text))
+    more = (found[1] or found[2] for found in regexes.ready(_NAMED_PID).finditer(signal.text))
     return list(dict.fromkeys(itertools.chain([said] if said else [], more)))
 
 
-_NAMED_PID = re.compile(
-    r"(?i)\b(?:pid(?:\(s\))?|process|proc)['\"]?[ =:]{1,2}['\"]?(\d{1,8})(?!\d)|\w\[(\d{2,8})\]: (?:segfault|general)"
+_NAMED_PID = (
+    r"(?i)\b(?:pid(?:\(s\))?|process|proc)['\"]?[ =:]{1,2}['\"]?(\d{1,8})(?!\d)"
+    r"|\w\[(\d{2,8})\]: (?:segfault|general)"
 )

@@ -4,11 +4,10 @@ One grammar for all of them: a tag is a bracket or a word with a mark behind it;
 local rank, a number that may be either, a node or a process id. Whatever fits no part is no speaker.
 """
 
-import functools
 import re
 from typing import NamedTuple
 
-from runward.core import log_names
+from runward.core import log_names, regexes
 
 _NUMBER = r"\d{1,6}"
 _BETWEEN = r"[ :=_#-]{0,2}"
@@ -87,19 +86,20 @@ _ACTOR = (
     ),
     r"(?:raylet|autoscaler.*|gcs_server)(?:.{0,60}ip=(?P<node>[\w.:-]+))?",
 )
-_WITHIN = re.compile(rf"(?<![\w-])(?<!(?:dp|tp|pp|cp|ep) ){_RANK}{_BETWEEN}(?P<rank>{_NUMBER})(?![\w.])")
-_WORDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_WITHIN = rf"(?<![\w-])(?<!(?:dp|tp|pp|cp|ep) ){_RANK}{_BETWEEN}(?P<rank>{_NUMBER})(?![\w.])"
+_SMALL = "abcdefghijklmnopqrstuvwxyz"
+_WORDS = _SMALL + _SMALL.upper()
 _DIGITS = "0123456789"
 _BARE = (
     (
-        _WORDS,
+        "gGmprRw",
         rf"{_RANK}(?:{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?: *[:|>\]›](?!\d)| -(?= ))|=(?P<rank2>{_NUMBER})(?= ))",
     ),
     ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
     (_DIGITS, rf"(?P<rank>{_NUMBER}): (?!\d)"),
     ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
-    (_WORDS, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}}:? (?=\S))"),
-    (_WORDS, rf"{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
+    (_SMALL, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}}:? (?=\S))"),
+    ("dgGhHpPrRtTwW", rf"{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
     (
         _WORDS,
         r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<number>\d{1,7})\]:",
@@ -107,7 +107,7 @@ _BARE = (
     (_WORDS + _DIGITS, r"(?P<node>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):\d+ \[(?P<local>\d{1,3})\]"),
     ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5})(?:: | (?=[Rr]ank ?\d))"),
     (
-        "abcdefghijklmnopqrstuvwxyz",
+        _SMALL,
         (
             rf"(?!slurm(?:step)?d-|(?:{NO_NODES})[-_]?\d)"
             r"(?P<node>[a-z][a-z0-9]{0,12}(?:-[a-z0-9]{1,16}){0,4}(?<=\d)): "
@@ -126,20 +126,16 @@ _BARE = (
         r"(?P<path>(?:[\w.=-]{0,80}/){0,12}[\w.-]{1,80}\.(?:log|out|err|txt)(?:\.\d{1,6})?)[:-](?:\d+[:-])?",
     ),
     (">", rf"> (?={_RANK}{_BETWEEN}\d)"),
-    ("abcdefghijklmnopqrstuvwxyz", r"[a-z][\w.-]{0,60}/\d{1,4} (?=\[(?:rank|default|trainer)\d)"),
+    (_SMALL, r"[a-z][\w.-]{0,60}/\d{1,4} (?=\[(?:rank|default|trainer)\d)"),
 )
-_BY_CHAR: dict[str, list[str]] = {}
-for _firsts, _pattern in _BARE:
-    for _char in _firsts:
-        _BY_CHAR.setdefault(_char, []).append(_pattern)
-_ready = functools.cache(re.compile)
-_ORDINAL = re.compile(
-    r"(?:^|-)(?P<role>worker|master|trainer|chief|replica|server|w)-(?:\d{1,5}-)?(?P<number>\d{1,5})(?:-[a-z0-9]{5})?$"
+_BY_CHAR = regexes.by_first(_BARE)
+_ORDINAL = (
+    r"(?:^|-)(?P<role>worker|master|trainer|chief|replica|server|w)-(?:\d{1,5}-)?(?P<number>\d{1,5})"
+    r"(?:-[a-z0-9]{5})?$"
 )
-_POD_NAME = re.compile(rf"(?<![\w/.-]){_POD}(?![\w-])")
-_AFTER = re.compile(_AFTER_NODE)
-_PART_OF_NAME = re.compile(r"^\w{1,40}_TP(?P<number>\d{1,4}) ")
-_MORE = re.compile(r" *[,|;] *")
+_POD_NAME = rf"(?<![\w/.-]){_POD}(?![\w-])"
+_PART_OF_NAME = r"^\w{1,40}_TP(?P<number>\d{1,4}) "
+_MORE = r" *[,|;] *"
 
 
 def read(head: str, at: int) -> Tag | None:
@@ -148,7 +144,7 @@ def read(head: str, at: int) -> Tag | None:
     shape = _TAGS.get(char)
     if shape is None:
         return _bare(head, at, char)
-    found = _ready(shape).match(head, at)
+    found = regexes.ready(shape).match(head, at)
     if found is None:
         return None
     tag = found["tag"].strip()
@@ -158,7 +154,7 @@ def read(head: str, at: int) -> Tag | None:
 
 def pods(text: str) -> list[str]:
     """Names of pods that a line holds."""
-    return [found[0] for found in _POD_NAME.finditer(text)]
+    return [found[0] for found in regexes.ready(_POD_NAME).finditer(text)]
 
 
 def ordinal(node: str) -> tuple[str, int] | None:
@@ -167,13 +163,13 @@ def ordinal(node: str) -> tuple[str, int] | None:
     >>> ordinal("pt-worker-2"), ordinal("job-trainer-0-3-x7k2p"), ordinal("gpu-07")
     (('worker', 2), ('trainer', 3), None)
     """
-    found = _ORDINAL.search(node)
+    found = regexes.ready(_ORDINAL).search(node)
     return (found["role"], int(found["number"])) if found else None
 
 
 def _bare(head: str, at: int, char: str) -> Tag | None:
     for pattern in _BY_CHAR.get(char, ()):
-        found = _ready(pattern).match(head, at)
+        found = regexes.ready(pattern).match(head, at)
         if found is not None:
             groups = found.groupdict()
             groups["rank"] = groups.get("rank") or groups.get("rank2") or _of_path(groups.get("path"))
@@ -190,12 +186,12 @@ def _of_path(path: str | None) -> str | None:
 
 def _actor(tag: str) -> dict[str, str | None] | None:
     """What stands in parentheses: an actor with its process, or a rank."""
-    within = _WITHIN.search(tag)
+    within = regexes.ready(_WITHIN).search(tag)
     found = _full(tag, _ACTOR)
     if found is None:
         listed = within and "," in tag
         return within.groupdict() if within and listed else _full(tag, (*_ALONE[:2], _PROCESS_NUMBER))
-    part = _PART_OF_NAME.search(tag)
+    part = regexes.ready(_PART_OF_NAME).search(tag)
     if within and found.get("node") and not found.get("pid"):
         return found
     return {**found, **within.groupdict()} if within else {**found, **part.groupdict()} if part else found
@@ -207,17 +203,17 @@ def _inside(tag: str, found: re.Match[str], head: str) -> dict[str, str | None] 
     blank = head[found.end() : found.end() + 1] == " "
     if groups is None and blank and not found["stream"]:
         groups = _full(tag, _BEFORE_BLANK)
-    if groups is None and blank and _AFTER.match(head, found.end() + 1):
+    if groups is None and blank and regexes.ready(_AFTER_NODE).match(head, found.end() + 1):
         groups = _full(tag, (_NODE,))
     return groups if groups is not None else _parts(tag)
 
 
 def _parts(tag: str) -> dict[str, str | None] | None:
     """A bracket that holds several things: the rank among them, and the node."""
-    within = _WITHIN.search(tag)
+    within = regexes.ready(_WITHIN).search(tag)
     said = dict(within.groupdict()) if within else {}
     rest = tag[: within.start()] + "," + tag[within.end() :] if within else tag
-    for part in _MORE.split(rest)[:8]:
+    for part in regexes.ready(_MORE).split(rest)[:8]:
         groups = _full(part.strip(), (_ALONE[1], _PROCESS_NUMBER, _NODE))
         for name, text in (groups or {}).items():
             if not (name == "node" and not within and not said):
@@ -229,7 +225,7 @@ def _parts(tag: str) -> dict[str, str | None] | None:
 
 def _full(tag: str, patterns: tuple[str, ...]) -> dict[str, str | None] | None:
     for pattern in patterns:
-        found = _ready(pattern).fullmatch(tag)
+        found = regexes.ready(pattern).fullmatch(tag)
         if found is not None:
             return found.groupdict()
     return None

@@ -7,39 +7,34 @@ at a line's first kilobytes, and only where a level stands in it.
 import re
 from dataclasses import dataclass
 
+from runward.core import regexes
+
 _LIMIT = 8000
-_LEVEL = re.compile(
+_LEVEL = (
     r'"(?:level|levelname|severity|lvl|log_?level)": ?(?:\{[^{}]{0,80}"name": ?)?"(?P<level>[A-Za-z]{1,12})"'
 )
-_MESSAGE = re.compile(
+_MESSAGE = (
     r'"(?:msg|message|event|error|err|text|exc_text|exc_info|exception)": ?"(?P<text>(?:[^"\\]|\\.){1,4000})'
 )
-_RANK = re.compile(
-    r'"(?:(?:global_|world_)?rank|process_index|process_id|worker_rank)": ?"?(?P<rank>\d{1,6})\b'
-)
-_LOCAL = re.compile(r'"local_rank": ?"?(?P<local>\d{1,3})\b')
-_NODE = re.compile(r'"(?:node|host|hostname|node_name)": ?"(?P<node>[A-Za-z0-9][\w.-]{0,80})"')
-_STAMP = re.compile(
-    r'"(?:ts|time|timestamp|asctime|@timestamp|datetime|date)": ?"(?P<at>[\dT:,.+Z -]{10,40})"'
-)
+_RANK = r'"(?:(?:global_|world_)?rank|process_index|process_id|worker_rank)": ?"?(?P<rank>\d{1,6})\b'
+_LOCAL = r'"local_rank": ?"?(?P<local>\d{1,3})\b'
+_NODE = r'"(?:node|host|hostname|node_name)": ?"(?P<node>[A-Za-z0-9][\w.-]{0,80})"'
+_STAMP = r'"(?:ts|time|timestamp|asctime|@timestamp|datetime|date)": ?"(?P<at>[\dT:,.+Z -]{10,40})"'
 _COLLECTORS = ('"kubernetes"', '"stream"', '"pod_name"', '"container_name"')
-_LINE = re.compile(r'"(?:log|message|msg)": ?"(?P<text>(?:[^"\\]|\\.){1,4000})')
-_POD = re.compile(r'"(?:pod_name|pod)": ?"(?P<pod>[a-z0-9][a-z0-9.-]{0,120})"')
-_INDEX = re.compile(
-    r'"[\w./-]{0,60}(?:completion-index|replica-index|pod-index|worker-index)": ?"?(?P<index>\d{1,5})\b'
-)
+_LINE = r'"(?:log|message|msg)": ?"(?P<text>(?:[^"\\]|\\.){1,4000})'
+_POD = r'"(?:pod_name|pod)": ?"(?P<pod>[a-z0-9][a-z0-9.-]{0,120})"'
+_INDEX = r'"[\w./-]{0,60}(?:completion-index|replica-index|pod-index|worker-index)": ?"?(?P<index>\d{1,5})\b'
 _PAIR = r'(?:[\w.@]{1,40}=(?:"(?:[^"\\]|\\.){0,400}"|[^\s"]{1,200}) +)'
-_PAIRS = re.compile(rf'(?P<front>{_PAIR}{{1,10}})(?:msg|message|event|error|err)=(?P<quote>"?)(?P<text>.*)')
-_KEYS = re.compile(
-    r'(?P<key>level|lvl|severity|rank|global_rank|node|host|hostname|ts|time)="?(?P<value>[^\s"]{1,80})'
-)
-_ERROR_FILE = re.compile(
+_PAIRS = rf'(?P<front>{_PAIR}{{1,10}})(?:msg|message|event|error|err)=(?P<quote>"?)(?P<text>.*)'
+_KEYS = r'(?P<key>level|lvl|severity|rank|global_rank|node|host|hostname|ts|time)="?(?P<value>[^\s"]{1,80})'
+_ERROR_FILE = (
     r'\{"message": ?\{"message": ?"(?P<text>(?:[^"\\]|\\.){1,4000})'
     r'(?:", ?"extraInfo": ?\{.{0,8000}?"timestamp": ?"?(?P<at>\d{9,11})\b)?'
 )
 """The file that torch's launcher has each rank write of its exception."""
 _ESCAPES = {"n": " ", "t": " ", "r": " "}
-_ESCAPED = re.compile(r"\\(.)")
+_ESCAPED = r"\\(.)"
+_QUOTE = r'(?<!\\)"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +62,15 @@ def read(line: str) -> Record | None:
 
 
 def _object(head: str) -> Record | None:
-    written = _ERROR_FILE.match(head)
+    written = regexes.ready(_ERROR_FILE).match(head)
     if written is not None:
-        return Record(_plain(written["text"]), "ERROR", stamp=written["at"] or "")
-    level, message = _LEVEL.search(head), _MESSAGE.search(head)
+        return Record(_unescaped(written["text"]).strip(), "ERROR", stamp=written["at"] or "")
+    level, message = _found(head, _LEVEL, _MESSAGE)
     if level is None or message is None:
         return _wrapped(head)
-    rank, node, stamp = _RANK.search(head), _NODE.search(head), _STAMP.search(head)
-    local = _LOCAL.search(head)
+    rank, node, stamp, local = _found(head, _RANK, _NODE, _STAMP, _LOCAL)
     return Record(
-        _plain(message["text"]),
+        _unescaped(message["text"]).strip(),
         level["level"].upper(),
         int(rank["rank"]) if rank else None,
         node["node"] if node else None,
@@ -87,12 +81,13 @@ def _object(head: str) -> Record | None:
 
 def _wrapped(head: str) -> Record | None:
     """A line as a collector of logs keeps it: the text, its container's stream, the pod with its labels."""
-    line = _LINE.search(head) if any(word in head for word in _COLLECTORS) else None
+    if not any(word in head for word in _COLLECTORS):
+        return None
+    line, rank, pod, stamp, index = _found(head, _LINE, _RANK, _POD, _STAMP, _INDEX)
     if line is None:
         return None
-    stamp, rank, pod, index = _STAMP.search(head), _RANK.search(head), _POD.search(head), _INDEX.search(head)
     return Record(
-        _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), line["text"]).rstrip(),
+        _unescaped(line["text"]).rstrip(),
         "",
         int(rank["rank"]) if rank else None,
         pod["pod"] if pod else None,
@@ -103,16 +98,16 @@ def _wrapped(head: str) -> Record | None:
 
 
 def _pairs(head: str) -> Record | None:
-    found = _PAIRS.match(head)
+    found = regexes.ready(_PAIRS).match(head)
     if found is None:
         return None
-    said = {pair["key"]: pair["value"] for pair in _KEYS.finditer(found["front"])}
+    said = {pair["key"]: pair["value"] for pair in regexes.ready(_KEYS).finditer(found["front"])}
     text = found["text"]
     if found["quote"]:
-        text = re.split(r'(?<!\\)"', text, maxsplit=1)[0]
+        text = regexes.ready(_QUOTE).split(text, maxsplit=1)[0]
     rank = said.get("rank") or said.get("global_rank") or ""
     return Record(
-        _plain(text),
+        _unescaped(text).strip(),
         (said.get("level") or said.get("lvl") or said.get("severity") or "").upper(),
         int(rank) if rank.isascii() and rank.isdigit() and len(rank) < 7 else None,
         said.get("node") or said.get("host") or said.get("hostname"),
@@ -120,5 +115,10 @@ def _pairs(head: str) -> Record | None:
     )
 
 
-def _plain(text: str) -> str:
-    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), text).strip()
+def _found(head: str, *patterns: str) -> list[re.Match[str] | None]:
+    return [regexes.ready(pattern).search(head) for pattern in patterns]
+
+
+def _unescaped(text: str) -> str:
+    plain: str = regexes.ready(_ESCAPED).sub(lambda found: _ESCAPES.get(found[1], found[1]), text)
+    return plain

@@ -8,38 +8,37 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runward.core import prefixes, signals, speakers, voices
+from runward.core import prefixes, regexes, signals, speakers, voices
 
 START = "Traceback (most recent call"
 MAX_OPEN, MAX_LINES = 64, 200
-_FRAME = re.compile(r'File "(?P<path>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<where>\S{1,100}))?')
-_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$")
-_BAR = re.compile(r"\d+%\||it/s|s/it|\d/\d+ \[")
-_OPENERS = re.compile(
+_FRAME = r'File "(?P<path>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<where>\S{1,100}))?'
+_EXCEPTION = r"(?P<name>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$"
+_BAR = r"\d+%\||it/s|s/it|\d/\d+ \["
+_OPENERS = (
     r"\d+%\||it/s|s/it|\d/\d+ \[|(?:Exception Group|Original|Remote|Error|Exception|error|exception|raised|failed)"
     r"[\w\s.:]{0,40}$"
 )
 """What may stand before a traceback on its line without making it a quotation."""
-_READING = re.compile(
-    r"(?P<data>__getitem__|data_?sets?\b|data_?loader|_worker_loop|load_dataset|collate)"
+_READING = (
+    r"(?i)(?P<data>__getitem__|data_?sets?\b|data_?loader|_worker_loop|load_dataset|collate)"
     r"|(?P<checkpoint>(?:load|restore|resume|read)\w*(?:_|from_)(?:checkpoint|ckpt|state|states|weights|optimizer)"
-    r"|\b(?:resume|restore)(?:_from\w*)?\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b)",
-    re.IGNORECASE,
+    r"|\b(?:resume|restore)(?:_from\w*)?\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b)"
 )
 """Words of a frame that tell what it reads; the innermost frame that has any decides."""
-_OWNER = re.compile(r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)")
+_OWNER = r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)"
 """Whose traceback it is, behind its opening words: of a rank that gathered those of the others."""
-_FOREIGN = re.compile(r"\d+%\||it/s\b|s/it\b")
+_FOREIGN = r"\d+%\||it/s\b|s/it\b"
 
 
-_LEAD = re.compile(r"\d")
+_LEAD = r"\d"
 _LONGEST_LEAD = 80
 _NUMBERS = (
-    re.compile(r"(?i)(?<![a-z])rank\D{0,3}(\d{1,6})"),
-    re.compile(r"(?<![A-Za-z\d.])\d{1,5}(?![A-Za-z\d.])"),
-    re.compile(r"\d{1,5}"),
+    r"(?i)(?<![a-z])rank\D{0,3}(\d{1,6})",
+    r"(?<![A-Za-z\d.])\d{1,5}(?![A-Za-z\d.])",
+    r"\d{1,5}",
 )
-_NO_SPEAKER = re.compile(rf"(?i)\b(?:{speakers.NO_NODES}|attempt|retry|line|run)s?\b")
+_NO_SPEAKER = rf"(?i)\b(?:{speakers.NO_NODES}|attempt|retry|line|run)s?\b"
 
 
 class Traceback(NamedTuple):
@@ -142,12 +141,12 @@ class Grouper:
     def _begin(self, text: str, at: int, offset: int) -> None:
         front = prefixes.split(text, self._source.year)
         lead = front.body[: max(0, front.body.find(START))]
-        plain = not lead.strip(" |+-*") or bool(_OPENERS.search(lead))
-        said = _OWNER.search(text, at)
+        plain = not lead.strip(" |+-*") or bool(regexes.ready(_OPENERS).search(lead))
+        said = regexes.ready(_OWNER).search(text, at)
         led = not front.speaker and not text[:at].strip() and self._lead.rank is not None
         rank = front.rank if front.rank is not None else self._lead.rank if led else self._source.rank
         rank = int(said["rank"]) if said else rank
-        indent = front.indent if plain and not _BAR.search(text[:at]) else 0
+        indent = front.indent if plain and not regexes.ready(_BAR).search(text[:at]) else 0
         group = _Open(
             front.speaker,
             indent,
@@ -168,15 +167,15 @@ class Grouper:
     def _take(self, group: _Open, front: prefixes.Prefix, place: signals.Place) -> Traceback | None:
         group.lines += 1
         body = front.body.lstrip("| ") if front.body.startswith("|") else front.body
-        frame = _FRAME.search(body)
+        frame = regexes.ready(_FRAME).search(body)
         if frame and (front.indent > group.indent or body.startswith("File ")):
             group.frames.append((frame["path"], frame["line"], frame["where"] or ""))
             del group.frames[:-64]
             self._prove(group, place)
             name = frame["path"].rpartition("/")[2]
             group.reading = _reading(f"{name} {frame['where']}") or group.reading
-        elif body and front.indent <= group.indent and not _FOREIGN.search(body):
-            found = _EXCEPTION.match(body)
+        elif body and front.indent <= group.indent and not regexes.ready(_FOREIGN).search(body):
+            found = regexes.ready(_EXCEPTION).match(body)
             if found and (front.at is None or "." in found["name"] or found["name"][:1].isupper()):
                 self._open.remove(group)
                 return self._finish(group, found, place)
@@ -219,7 +218,9 @@ class Grouper:
 
 def _may_front(lead: str, front: prefixes.Prefix) -> bool:
     """Whether words may be the front of all lines of a speaker: with a number, or behind a known front."""
-    return len(lead) <= _LONGEST_LEAD and (_LEAD.search(lead) is not None or front.rank is not None)
+    return len(lead) <= _LONGEST_LEAD and (
+        regexes.ready(_LEAD).search(lead) is not None or front.rank is not None
+    )
 
 
 def _behind(front: prefixes.Prefix, lead: str) -> prefixes.Prefix:
@@ -231,17 +232,17 @@ def _behind(front: prefixes.Prefix, lead: str) -> prefixes.Prefix:
 
 def _number_of(lead: str) -> int | None:
     """The rank in such a lead: behind that word, else its only number that stands for itself, else its only one."""
-    if _NO_SPEAKER.search(lead):
+    if regexes.ready(_NO_SPEAKER).search(lead):
         return None
     for pattern in _NUMBERS:
-        found = {int(text) for text in pattern.findall(lead)}
+        found = {int(text) for text in regexes.ready(pattern).findall(lead)}
         if len(found) == 1:
             return found.pop()
     return None
 
 
 def _reading(words: str) -> str:
-    found = _READING.search(words[:400])
+    found = regexes.ready(_READING).search(words[:400])
     return (found.lastgroup or "") if found else ""
 
 

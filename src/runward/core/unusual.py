@@ -1,28 +1,25 @@
 """The lines of a log's end that its own beginning does not know, when nothing better is to be had."""
 
-import re
 from collections import Counter
 
-from runward.core import casebook, prefixes
+from runward.core import casebook, prefixes, regexes
 
 _MASKS = [
-    (re.compile(r"0x[0-9a-fA-F]+"), "<hex>"),
-    (re.compile(r"(?<!\w)(?:/[\w.@+-]+){2,}/?"), "<path>"),
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
-    (re.compile(r"[-+]?\d+(?:[.,:]\d+)*(?:[eE][-+]?\d+)?"), "<n>"),
+    (r"0x[0-9a-fA-F]+", "<hex>"),
+    (r"(?<!\w)(?:/[\w.@+-]+){2,}/?", "<path>"),
+    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<id>"),
+    (r"[-+]?\d+(?:[.,:]\d+)*(?:[eE][-+]?\d+)?", "<n>"),
 ]
-_NOISE = re.compile(r"^[\s=\-*_#.~|+<>]*$")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_BAD_WORDS = re.compile(
-    r"(?i)error|fail|fatal|exception|abort|kill|denied|refus|timed? ?out|cannot|unable|lost|corrupt"
-)
+_NOISE = r"^[\s=\-*_#.~|+<>]*$"
+_ANSI = r"\x1b\[[0-9;?]*[A-Za-z]"
+_BAD_WORDS = r"(?i)error|fail|fatal|exception|abort|kill|denied|refus|timed? ?out|cannot|unable|lost|corrupt"
 
 
 def shape(line: str) -> str:
     """A line with numbers, hex, paths and ids masked: equal for lines of one kind."""
     text = prefixes.split(line[:400]).body
     for pattern, mask in _MASKS:
-        text = pattern.sub(mask, text)
+        text = regexes.ready(pattern).sub(mask, text)
     return text.strip()[:200]
 
 
@@ -38,11 +35,12 @@ def pick(book: casebook.Casebook, count: int = 3) -> list[tuple[str, str | None,
         for text, offset in _lines(edges.tail, cut)[-400:]:
             form = shape(text)
             known[form] += 1
-            if form and not _NOISE.match(form):
+            if form and not regexes.ready(_NOISE).match(form):
                 lines.append((text, name, offset, form))
     seen: set[str] = set()
     ranked = sorted(
-        enumerate(lines), key=lambda item: (known[item[1][3]], not _BAD_WORDS.search(item[1][0]), -item[0])
+        enumerate(lines),
+        key=lambda item: (known[item[1][3]], not regexes.ready(_BAD_WORDS).search(item[1][0]), -item[0]),
     )
     chosen = []
     for place, (text, name, offset, form) in ranked:
@@ -58,6 +56,6 @@ def _lines(data: bytes, offset: int) -> list[tuple[str, int]]:
     found = []
     for raw in data.replace(b"\r", b"\n").split(b"\n"):
         if raw.strip():
-            found.append((_ANSI.sub("", raw[:2000].decode("utf-8", "replace")), offset))
+            found.append((regexes.ready(_ANSI).sub("", raw[:2000].decode("utf-8", "replace")), offset))
         offset += len(raw) + 1
     return found
