@@ -30,9 +30,10 @@ test: $(VENV)/.dev $(if $(filter core,$(T)),,services environments)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup --durations=10 $(TESTS)
 
 check: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests tools
+	$(BIN)/ruff check src tests tools
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tools/mypy.ini
 	$(BIN)/lint-imports
 
 services:
@@ -71,8 +72,8 @@ fresh-root:
 	tools/fresh-root
 
 format: $(VENV)/.dev
-	$(BIN)/ruff format src tests
-	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests tools
+	$(BIN)/ruff check --fix src tests tools
 
 clean:
 	rm -rf $(VENV) .venv-torch .venv-ray build dist

@@ -1,13 +1,12 @@
 """Feeds bytes that nobody would write to everything that reads the world's bytes, until the time is over.
 
-usage: fuzz.py [--seconds 120] [--seed N] [--target NAME]. Exit 1: an input broke a promise; it is kept in ./fuzz-found/.
+usage: fuzz.py [--seconds 120] [--seed N] [--target NAME]. Exit 1: an input broke a promise; it is in ./fuzz-found/.
 
-Coverage-guided by atheris where that is installed (`pip install atheris`), else by mutations of real lines. The promises:
-nothing raises, nothing takes longer than ten seconds for 64 KiB, engines agree, and how bytes are cut changes nothing.
+Coverage-guided by atheris where that is installed, else by mutations of real lines. The promises: nothing raises,
+nothing takes longer than ten seconds for 64 KiB, engines agree, and how bytes are cut changes nothing.
 """
 
 import argparse
-import os
 import pathlib
 import random
 import signal

@@ -94,7 +94,9 @@ def _pattern(data):
     if backtracking.fault(source[:60]):
         return
     need = literals.required(source[:60])
-    for match in regex.finditer(subject[:200]) if need else ():
+    if need is None:
+        return
+    for match in regex.finditer(subject[:200]):
         found = match[0].lower() if need.nocase else match[0]
         places = [at for word in need.as_bytes() if (at := found.find(word)) >= 0]
         assert places, f"{source[:60]!r}: no literal in {match[0]!r}"

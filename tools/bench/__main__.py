@@ -2,7 +2,7 @@
 
 usage: python tools/bench [--seconds 180] [--json bench.json] [--only start,death,idle,...]
 A missed limit is marked in the table and fails nothing: a shared box has its days. CPU time is the steadier figure.
-`logs`, `pods` and `docker` are measured only when they are named: they take minutes, and `docker` wants root and dockerd.
+`logs`, `pods` and `docker` are measured only when they are named: they take minutes, `docker` wants root and dockerd.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from bench import (  # noqa: E402
     far_boxes,
     growing,
     hour,
+    place,
     pods,
     ray_jobs,
     slurm_jobs,
@@ -77,7 +78,7 @@ def measure(name: str, share: float) -> dict:
             return docker_engine.measure(500 if share >= 1 else 50)
 
 
-def table(found: dict) -> list[tuple[str, float, float | None, str]]:
+def table(found: dict) -> list[place.Row]:
     """(what, figure, limit or None, unit) of everything that was measured."""
     return [row for name, subject in SUBJECTS.items() if name in found for row in subject.rows(found[name])]
 

@@ -39,7 +39,7 @@ def deaths(seconds: float) -> dict:
     return {"to_decision_ms": place.spread(to_decision), "to_exec_ms": place.spread(to_exec)}
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
     return [
         ("crash to decision, median", found["to_decision_ms"]["median"], 50, "ms"),

@@ -14,7 +14,8 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).parents[2]
+from bench import place
+
 GIGABYTE, FILES = 10**9, 64
 END = (
     "[rank1]: Traceback (most recent call last):\n"
@@ -37,9 +38,9 @@ def measure(repeats: int) -> dict:
         return found
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
-    table = []
+    table: list[place.Row] = []
     for name in _SMALL:
         table.append((f"diagnose {name}: wall, median", found[name]["wall_ms"], 300, "ms"))
         table.append(
@@ -165,7 +166,7 @@ def _timed(argv: list[str]) -> dict:
     env = {
         k: v for k, v in os.environ.items() if not k.startswith("RUNWARD_") and k != "PYTHONDONTWRITEBYTECODE"
     }
-    env |= {"PYTHONPATH": str(ROOT / "src")}
+    env |= {"PYTHONPATH": str(place.ROOT / "src")}
     began = time.perf_counter()
     child = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     watch = _Memory(child.pid)

@@ -12,8 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import TYPE_CHECKING
 
 from bench import place
+
+if TYPE_CHECKING:
+    from backends.docker.engine import RealEngine
 
 LINE = "step 1200/9000 loss 0.53 lr 1e-4 throughput 1200 tok/s epoch 3 of 10"
 THREE_READS = """
@@ -40,7 +44,7 @@ def median(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
 
 
-def large_log(engine: object, megabytes: int, rounds: int) -> dict:
+def large_log(engine: "RealEngine", megabytes: int, rounds: int) -> dict:
     script = (
         f"yes '{LINE}' | head -c {megabytes * 1_000_000}; echo; echo RuntimeError: CUDA out of memory; exit 1"
     )
@@ -53,7 +57,7 @@ def large_log(engine: object, megabytes: int, rounds: int) -> dict:
     return {"megabytes": megabytes, "diagnose": median(ours), "three_reads": median(theirs)}
 
 
-def page(engine: object, count: int, far_address: str) -> dict:
+def page(engine: "RealEngine", count: int, far_address: str) -> dict:
     """One refresh of the box page, its engine here and as if it were far (asked by its API alone)."""
     for _ in range(count):
         engine.run(command=("sleep", "1000"), wait=False)
@@ -91,7 +95,7 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-def recorder(engine: object, seconds: float) -> dict:
+def recorder(engine: "RealEngine", seconds: float) -> dict:
     """CPU of one snapshot, as a share of a core at 30 s, and memory; with the containers that run now."""
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, "-m", "runward", "record", "--interval", "1s", "--quiet", "--dir", folder]
@@ -118,7 +122,7 @@ def _lines(folder: str) -> int:
     return sum(path.read_text().count("\n") for path in pathlib.Path(folder).glob("*.jsonl"))
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     log, box, rec = found["large_log"], found["page"], found["recorder"]
     size = f"{log['megabytes']} MB of log"
     return [

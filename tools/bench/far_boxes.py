@@ -29,7 +29,8 @@ def far_boxes(rounds: int) -> dict:
     (program / "ssh").write_text(STAND_IN)
     (program / "ssh").chmod(0o755)
     here.env["PATH"] = f"{program}:{here.env['PATH']}"
-    cpu, help_cpu = [], []
+    cpu: list[float] = []
+    help_cpu: list[float] = []
     for _ in range(rounds):
         for argv, kept in ((["patrol", "ssh:one/", "--no-gpus"], cpu), (["--help"], help_cpu)):
             child = subprocess.Popen(
@@ -60,7 +61,7 @@ def far_boxes(rounds: int) -> dict:
     }
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
     return [
         ("patrol of one box: CPU, least", found["one_box_cpu_ms"]["min"], 150, "ms"),

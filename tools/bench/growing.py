@@ -1,22 +1,21 @@
 """A long log that grows by a line, under a monitoring configuration."""
 
+import json
 import pathlib
 import statistics
+import sys
 import tempfile
 import time
 
-
-class _Still:
-    """A clock that nobody reads."""
-
-    def wall(self) -> float:
-        return 0.0
-
-    def mono(self) -> float:
-        return 0.0
+from bench import place
 
 
-def growing(polls: int, megabytes: int = 60) -> dict:
+def growing(polls: int) -> dict:
+    """As `grown`, in a process of its own: the text that it keeps to read anew is large."""
+    return place.apart("growing", str(polls))
+
+
+def grown(polls: int, megabytes: int = 60) -> dict:
     """CPU time of a poll of a long log that has grown by one line: signals of a monitoring preset, and reading it anew.
 
     Reading anew is what monitors do that keep the text they saw and look for what is behind it.
@@ -26,6 +25,7 @@ def growing(polls: int, megabytes: int = 60) -> dict:
     from runward.core import log_matching
     from runward.runners import local
     from runward.scan import tailer
+    from runward.wiring import clock
 
     line = (
         " [2026-01-01 00:00:{:02d}] iteration {:8d}/ 1000000 | consumed samples: {:12d} | elapsed time per iteration "
@@ -42,12 +42,16 @@ def growing(polls: int, megabytes: int = 60) -> dict:
         monitor = autoexp_files.monitoring("megatron_production")
         matcher = log_matching.Matcher(monitor.signals)
         streams = [tailer.FileLog(str(log), look_s=0.0)]
-        means = signalling.Means(monitor, lambda _: streams, local.Local(), _Still(), folder, folder)
+        means = signalling.Means(
+            monitor, lambda _: streams, local.Local(), clock.SystemClock(), folder, folder
+        )
         ours = signalling.Signalling(means)
         ours._take_up("1@0", 1)
+        attempt = ours._attempt
+        assert attempt is not None
 
         def look() -> None:
-            while ours._advance(ours._attempt):
+            while ours._advance(attempt):
                 pass
 
         seen = log.read_text("utf-8", "ignore")
@@ -55,12 +59,12 @@ def growing(polls: int, megabytes: int = 60) -> dict:
         def anew() -> None:
             nonlocal seen
             text = log.read_text("utf-8", "ignore")
-            new = text[len(seen) :] if text.startswith(seen) else text
+            new = text.removeprefix(seen)
             seen = text
             for one in new.splitlines():
                 list(matcher.line(one))
 
-        found = {"megabytes": megabytes, "polls": polls}
+        found: dict = {"megabytes": megabytes, "polls": polls}
         for name, poll in (("ours", look), ("anew", anew)):
             began = time.thread_time()
             poll()
@@ -77,7 +81,7 @@ def growing(polls: int, megabytes: int = 60) -> dict:
     return found
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
     what = f"a log of {found['megabytes']} MB that grew by a line"
     return [
@@ -85,3 +89,7 @@ def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
         (f"{what}: CPU a poll", found["ours"]["poll_ms"], 1, "ms"),
         (f"{what}: share of reading it anew", 1 / found["ratio"], 0.05, "x"),
     ]
+
+
+if __name__ == "__main__":
+    print(json.dumps(grown(int(sys.argv[1]))))

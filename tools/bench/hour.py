@@ -3,8 +3,9 @@
 import json
 import pathlib
 import resource
-import subprocess
+import sys
 import time
+from typing import BinaryIO
 
 from bench import place
 
@@ -12,20 +13,9 @@ from bench import place
 def flat(lines: int) -> dict:
     """An hour of log at 1,000 lines a second, read as fast as it goes: CPU and memory of its first and last tenth."""
     here = place.Place()
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[2] + '/tools'); from bench import hour;"
-        "hour.read_hour(int(sys.argv[1]))"
-    )
-    done = subprocess.run(
-        [place.PYTHON, "-c", code, str(lines), str(place.ROOT)],
-        env=here.env,
-        cwd=here.work,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    found = place.apart("hour", str(lines), env=here.env, cwd=here.work)
     here.close()
-    return json.loads(done.stdout)
+    return found
 
 
 def read_hour(lines: int) -> None:
@@ -67,8 +57,9 @@ class _File:
     rank = None
 
     def __init__(self, path: pathlib.Path) -> None:
-        self.name, self._file = str(path), None
+        self.name = str(path)
         self._path, self._at = path, 0
+        self._file: BinaryIO | None = None  # opened when there is something to read
 
     def read_new(self, budget: int) -> list:
         from runward import ports
@@ -79,10 +70,14 @@ class _File:
         return [ports.Chunk(self._at - len(data), data)] if data else []
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
     first, last = found["first"], found["last"]
     return [
         ("an hour of log: CPU a line, last tenth / second", last["us_a_line"] / first["us_a_line"], 1.2, "x"),
         ("an hour of log: memory gained", last["rss_mb"] - first["rss_mb"], 2, "MB"),
     ]
+
+
+if __name__ == "__main__":
+    read_hour(int(sys.argv[1]))

@@ -1,6 +1,6 @@
 """A state and a working directory of one measurement, and what all measurements share."""
 
-import datetime
+import datetime as dt
 import json
 import os
 import pathlib
@@ -11,6 +11,10 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = sys.executable
+PATHS = os.pathsep.join(str(ROOT / folder) for folder in ("tools", "src", "tests"))
+"""Where a part that runs in a process of its own finds what it imports."""
+Row = tuple[str, float, float | None, str]
+"""What, figure, limit or None, unit."""
 
 
 class Place:
@@ -46,7 +50,13 @@ def spread(values: list[float]) -> dict:
 
 
 def instant(text: str) -> float:
-    return datetime.datetime.fromisoformat(text).timestamp()
+    return dt.datetime.fromisoformat(text).timestamp()
+
+
+def peak_mb(pid: int | str = "self") -> float:
+    """The most memory that a process held since it began this program: ru_maxrss counts that of who forked it, too."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
 
 
 def usage(pid: int) -> dict:
@@ -64,3 +74,12 @@ def usage(pid: int) -> dict:
         if line.startswith("VmRSS")
     )
     return {"cpu_s": cpu, "switches": switches, "rss_mb": rss / 1024}
+
+
+def apart(part: str, *argv: str, env: dict[str, str] | None = None, cwd: pathlib.Path | None = None) -> dict:
+    """The JSON that a part prints which runs in a process of its own: what it holds is not counted as another's."""
+    done = subprocess.run(
+        [PYTHON, "-m", f"bench.{part}", *argv], env={**(env or os.environ), "PYTHONPATH": PATHS}, cwd=cwd,
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)

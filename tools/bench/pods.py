@@ -12,8 +12,13 @@ import sys
 import tempfile
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from bench import place, ray_jobs
+
+if TYPE_CHECKING:
+    from kubeapi import Cluster
+    from runward.store import sqlite
 
 
 def now() -> str:
@@ -61,7 +66,7 @@ def pods(count: int = 2000, each: int = 8, seconds: float = 60.0, deaths: int = 
     return {"pods": count, "ray_jobs": ray, "runs": count // each + ray, **found}
 
 
-def _job(cluster: object, store: object, i: int, each: int) -> None:
+def _job(cluster: "Cluster", store: "sqlite.SqliteStore", i: int, each: int) -> None:
     """A Job with its pods, and the run that watches it."""
     from kubeapi import shapes
     from runward.core import options
@@ -89,7 +94,7 @@ def _job(cluster: object, store: object, i: int, each: int) -> None:
     store.append(row.id, attaching._first_events(asked, f"given:{target}@{uid}"), 0)
 
 
-def _print(cluster: object, runs: int) -> None:
+def _print(cluster: "Cluster", runs: int) -> None:
     for step in range(1, 10_000):
         stamp = now().encode()
         for i in range(runs):
@@ -99,7 +104,9 @@ def _print(cluster: object, runs: int) -> None:
         time.sleep(10)
 
 
-def _measured(cluster: object, store: object, pid: int, sizes: tuple[int, float, int]) -> dict:
+def _measured(
+    cluster: "Cluster", store: "sqlite.SqliteStore", pid: int, sizes: tuple[int, float, int]
+) -> dict:
     runs, seconds, deaths = sizes
     while sum(one == ("get", "", "pods/log") for one in list(cluster.calls)) < runs:
         time.sleep(0.5)
@@ -117,11 +124,12 @@ def _measured(cluster: object, store: object, pid: int, sizes: tuple[int, float,
     }
 
 
-def _death(cluster: object, store: object, i: int) -> float:
+def _death(cluster: "Cluster", store: "sqlite.SqliteStore", i: int) -> float:
     """A pod fails, and its Job by it."""
     from kubeapi import shapes
 
     row = store.find(f"run-{i}")
+    assert row is not None
     end = {"name": "train", "restartCount": 0, "state": shapes.ended(1, at=now())}
     died = time.time()
     cluster.status("Pod", f"train-{i}-0", {"phase": "Failed", "containerStatuses": [end]}, f"team-{i % 2}")
@@ -140,7 +148,7 @@ def _death(cluster: object, store: object, i: int) -> float:
     raise SystemExit(f"no decision about run-{i}")
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
     what, delays = f"{found['pods']} pods in {found['runs']} runs", found["death_to_decision_ms"]
     return [

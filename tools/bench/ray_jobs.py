@@ -15,13 +15,13 @@ import tempfile
 import time
 import urllib.request
 
-ROOT = pathlib.Path(__file__).parents[2]
-PYTHON = sys.executable
+from bench import place
+
+PART = [place.PYTHON, "-m", "bench.ray_jobs"]
 
 
 def serve(jobs: int) -> None:
     """The dashboard; prints its address, and answers /counts with what it was asked."""
-    sys.path.insert(0, str(ROOT / "tests"))
     from fakes import ray_api
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -97,17 +97,16 @@ def measure(jobs: int, seconds: float) -> dict:
     """Percent of a core, MB, and questions a second of one watcher of `jobs` jobs."""
     with tempfile.TemporaryDirectory(prefix="runward-bench-") as folder:
         env = {k: v for k, v in os.environ.items() if not k.startswith("RUNWARD_")}
-        env |= {"RUNWARD_STATE_DIR": folder, "PYTHONPATH": str(ROOT / "src")}
+        env |= {"RUNWARD_STATE_DIR": folder, "PYTHONPATH": place.PATHS}
         dashboard = Served(jobs)
         watcher = None
         try:
             url = dashboard.url
-            subprocess.run([PYTHON, __file__, "--attach", url, "--jobs", str(jobs)], env=env, check=True)
-            log = open(f"{folder}/watch.log", "ab")
-            watcher = subprocess.Popen(
-                [PYTHON, "-m", "runward", "watch", "--keep"], env=env, stdout=log, stderr=log
-            )
-            log.close()
+            subprocess.run([*PART, "--attach", url, "--jobs", str(jobs)], env=env, check=True)
+            with open(f"{folder}/watch.log", "ab") as log:
+                watcher = subprocess.Popen(
+                    [place.PYTHON, "-m", "runward", "watch", "--keep"], env=env, stdout=log, stderr=log
+                )
             settled(url, jobs)
             return _figures(watcher.pid, url, jobs, seconds)
         finally:
@@ -121,8 +120,10 @@ class Served:
     """A dashboard of so many jobs in a process of its own."""
 
     def __init__(self, jobs: int) -> None:
-        argv = [PYTHON, __file__, "--serve", str(jobs)]
-        self._child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        argv = [*PART, "--serve", str(jobs)]
+        env = {**os.environ, "PYTHONPATH": place.PATHS}
+        self._child = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
+        assert self._child.stdout is not None
         self.url = self._child.stdout.readline().strip()
 
     def close(self) -> None:
@@ -168,7 +169,7 @@ def _figures(pid: int, url: str, jobs: int, seconds: float) -> dict:
     }
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
     what = f"{found['jobs']} Ray jobs"
     return [
@@ -179,19 +180,17 @@ def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Many Ray jobs under one watcher.")
-    parser.add_argument("--jobs", type=int, default=500)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--attach", help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        description="The parts of the measurement that run in processes of their own."
+    )
+    parser.add_argument("--serve", type=int, metavar="JOBS")
+    parser.add_argument("--attach", metavar="URL")
+    parser.add_argument("--jobs", type=int, default=0)
     args = parser.parse_args()
-    if args.serve is not None:
-        serve(args.serve)
-    elif args.attach:
-        sys.path.insert(0, str(ROOT / "src"))
+    if args.attach:
         attach(args.attach, args.jobs)
     else:
-        print(json.dumps(measure(args.jobs, args.seconds), indent=1))
+        serve(args.serve)
     return 0
 
 

@@ -43,9 +43,9 @@ def start_up(rounds: int) -> dict:
     }
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """(what, figure, limit, unit)."""
-    table = []
+    table: list[place.Row] = []
     for name in ("runward --help", "runward ps"):
         one = found[name]
         table.append((f"{name}: wall, median", one["wall_ms"]["median"], 150, "ms"))

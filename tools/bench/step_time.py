@@ -79,7 +79,7 @@ def interval(ratios: list[float]) -> dict:
     }
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
     return [
         ("step time, upper end of 95 %", found["watched"]["upper"], 1.01, "x"),

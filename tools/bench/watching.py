@@ -42,9 +42,9 @@ def price(rate: float, seconds: float) -> dict:
     return result
 
 
-def rows(found: dict) -> list[tuple[str, float, float | None, str]]:
+def rows(found: dict) -> list[place.Row]:
     """As `start_up.rows`."""
-    table = []
+    table: list[place.Row] = []
     for rate, one in found.items():
         what, both = f"watcher and keeper at {rate} lines/s", one["together"]
         table.append((f"{what}: CPU", both["cpu_percent"], 0.5, "%"))

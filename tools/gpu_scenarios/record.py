@@ -393,7 +393,7 @@ def main():
             continue
         try:
             run(scenario, args.out, source)
-        except Exception as error:  # noqa: BLE001 -- the next scenario is still worth its device time
+        except Exception as error:
             print(f"{scenario.name}: recorder failed: {error!r}", flush=True)
     if args.group == "one" and not args.only:
         idle_timeout(args.out)

@@ -1,4 +1,4 @@
-"""A training on one GPU (without one: on the CPU) that switches its watchers off and on, every so many steps, in ABBA blocks.
+"""A training on one GPU, else on the CPU, that switches its watchers off and on every so many steps, in ABBA blocks.
 
 python3 stepping.py VICTIMS OUT [--blocks 40] [--steps 200]
 

@@ -55,7 +55,7 @@ def go(name, out):
             stderr=subprocess.STDOUT,
         )
         try:
-            code = process.wait(seconds)
+            code: int | str = process.wait(seconds)
         except subprocess.TimeoutExpired:
             runward("stop", name)
             try:
@@ -73,7 +73,7 @@ def go(name, out):
         said = json.loads(status)
         verdict = {key: said.get(key) for key in ("state", "code", "verdict", "cause")}
     except ValueError:
-        verdict = "no status"
+        verdict = {"state": "no status"}
     print(name, "exit", code, round(time.monotonic() - begun, 1), "s", json.dumps(verdict)[:600], flush=True)
 
 
