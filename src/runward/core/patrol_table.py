@@ -106,7 +106,7 @@ def _gone(look: _Look) -> str:
 def _why_gone(look: _Look) -> str:
     """A reboot, an out-of-memory kill, or neither of the two."""
     facts, before = look.facts, look.before
-    if before.boot_id and facts.boot_id and facts.boot_id != before.boot_id:
+    if _rebooted(look):
         return "the box was rebooted since the last look"
     if facts.oom_kill is not None and before.oom_kill is not None and facts.oom_kill > before.oom_kill:
         return f"the kernel killed for memory ({facts.oom_kill - before.oom_kill} more in oom_kill)"
@@ -116,10 +116,16 @@ def _why_gone(look: _Look) -> str:
     return f"no reboot{', no crash line' if read else ''}; hang-up, manual kill or quiet exit"
 
 
+def _rebooted(look: _Look) -> bool:
+    """Whether both looks told a boot, and not the same one."""
+    before, now = look.before.boot_id, look.facts.boot_id
+    return bool(before and now and before != now)
+
+
 def _behind(look: _Look) -> Iterator[str]:
     for path, wanted in look.expected.sources.items():
         have = look.facts.counts.get(path)
-        if wanted and have is None and _count_why(look.expected, look.facts, path) == _ABSENT:
+        if wanted and have is None and _count_why(look, path) == _ABSENT:
             yield f"{path}: {_ABSENT}, 0 of {wanted} files"
         elif wanted is not None and have is not None and have < wanted:
             yield f"{path}: {have} of {wanted} files"
@@ -140,7 +146,7 @@ def _unseen(look: _Look) -> Iterator[str]:
         if wanted is None:
             yield f"the local source of {path} could not be counted"
         elif look.facts.counts.get(path) is None:
-            yield f"{path}: its files could not be counted ({_count_why(look.expected, look.facts, path)})"
+            yield f"{path}: its files could not be counted ({_count_why(look, path)})"
 
 
 def _blind(look: _Look) -> str:
@@ -160,9 +166,9 @@ _ABSENT = "not there"
 """What the probe says of a path that it could have seen."""
 
 
-def _count_why(expected: patrolling.Expected, facts: far_facts.Facts, path: str) -> str:
-    place = expected.questions.words().index(f"count={path}")
-    return facts.whys.get(f"count.{place}", "no answer")
+def _count_why(look: _Look, path: str) -> str:
+    place = look.expected.questions.words().index(f"count={path}")
+    return look.facts.whys.get(f"count.{place}", "no answer")
 
 
 def _pressure(look: _Look) -> Iterator[str]:
@@ -195,9 +201,9 @@ def _silent_s(look: _Look) -> float | None:
 
 def _notes(look: _Look) -> Iterator[str]:
     facts, before = look.facts, look.before
-    if before.boot_id and facts.boot_id and facts.boot_id != before.boot_id and look.alive:
+    if _rebooted(look) and look.alive:
         yield "rebooted since the last look; it runs again"
-    if before.boot_id and facts.boot_id and facts.boot_id != before.boot_id and patrolling.unwatched(facts):
+    if _rebooted(look) and patrolling.unwatched(facts):
         yield "to have its runs taken up at each boot: runward remote setup HOST --at-boot"
     if look.alive and (text := _buffered(look)):
         yield text
