@@ -79,7 +79,7 @@ class Commands:
         deadline_s: float = 30.0,
         cluster: str | None = None,
     ) -> None:
-        self.cluster = cluster
+        self._cluster = cluster
         self._runner = runner
         self._env = scrubbed(environ)
         self._names = names
@@ -113,7 +113,7 @@ class Commands:
         if not self._accounting:
             return {}
         ids = sorted({base(one) for one in jobs})
-        federated = [one for one in ids if one.isdigit() and int(one) >= _FEDERATED and not self.cluster]
+        federated = [one for one in ids if one.isdigit() and int(one) >= _FEDERATED and not self._cluster]
         plain = [one for one in ids if one not in federated]
         try:
             here = self._accounted(plain) if plain else {}
@@ -220,7 +220,7 @@ class Commands:
 
     @property
     def _there(self) -> tuple[str, ...]:
-        return ("-M", self.cluster) if self.cluster else ()
+        return ("-M", self._cluster) if self._cluster else ()
 
     def _ask(self, argv: Sequence[str], *, no_such_job: bool = True, there: bool = True) -> str:
         """What a command prints; `no_such_job`: that there is none is an answer; `there`: the cluster is meant."""
