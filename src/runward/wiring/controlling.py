@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from runward import ports
 from runward.core import errors, exits, run
 from runward.store import sqlite
-from runward.wiring import claiming, clock, detaching, leases, looking, places, saying
-from runward.wiring import watching as assembly
+from runward.wiring import clock, detaching, kept_runs, leases, looking, places, saying
 
 _EVERY_S = 0.05
 _ANSWER_S = 30.0
@@ -46,8 +45,10 @@ def _check_restart(store: sqlite.SqliteStore, name: str, state: run.RunState) ->
         raise errors.UsageError(
             errors.Problem(f"{name} was only watched: it is its owner's to start", next_step=again)
         )
-    asked = assembly.options_of(name)
+    asked = kept_runs.options_of(name)
     if asked is not None and state.state.final and state.live is None:
+        from runward.wiring import claiming
+
         claiming.check_directory(store, asked)
 
 

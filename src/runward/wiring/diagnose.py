@@ -182,7 +182,7 @@ def resolve(targets: Sequence[str], attempt: int | None = None) -> Sources:
         scheme, _, rest = targets[0].partition(":")
         if rest and scheme in _RESOLVERS:
             return _delegate(scheme, rest)
-        if not rest and not log_paths.is_path(targets[0]) and _known("run"):
+        if not rest and not log_paths.is_path(targets[0]):
             from runward.wiring import runs
 
             try:
@@ -212,19 +212,9 @@ def _no_file(problem: errors.Problem, target: str) -> errors.Problem:
     return problem._replace(what=f"no such file, and as a run: {problem.what}", where=target)
 
 
-def _known(scheme: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(_RESOLVERS[scheme].partition(":")[0]) is not None
-
-
 def _delegate(scheme: str, rest: str) -> Sources:
     from importlib import import_module
 
-    if not _known(scheme):
-        raise errors.UsageError(
-            errors.Problem(f"{scheme}: targets cannot be diagnosed by this version", f"{scheme}:{rest}")
-        )
     module, _, function = _RESOLVERS[scheme].partition(":")
     found: Sources = getattr(import_module(module), function)(rest)
     return found

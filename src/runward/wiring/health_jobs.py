@@ -81,8 +81,7 @@ _ELSEWHERE = {"ray": clusters.ray, "k8s": clusters.k8s, "slurm": slurm, "docker"
 
 def run(name: str, asked: Asked) -> Look:
     """A run of ours: its attempt wherever it is, with what its watcher keeps of it. Raises NotFound."""
-    from runward.wiring import looking
-    from runward.wiring import watching as assembly
+    from runward.wiring import kept_runs, looking
 
     store = looking.open_store()
     try:
@@ -91,7 +90,7 @@ def run(name: str, asked: Asked) -> Look:
         watched = looking.look(store, row).watcher is not None
     finally:
         store.close()
-    chosen = assembly.options_of(row.name)
+    chosen = kept_runs.options_of(row.name)
     last = state.last
     if chosen is None or last is None or last.handle is None:
         raise errors.NotFound(errors.Problem(f"{name} has no attempt yet", next_step="See runward status."))
@@ -99,7 +98,7 @@ def run(name: str, asked: Asked) -> Look:
     if chosen.backend in _ELSEWHERE:
         found = _ELSEWHERE[chosen.backend](_elsewhere(chosen, last), wanted)
     else:
-        found = _at_home(assembly.place_for(chosen, acts=False), last.handle, wanted)
+        found = _at_home(kept_runs.place_for(chosen, acts=False), last.handle, wanted)
     if kept.get("attempt") == last.n and kept.get("step") is not None:
         found.progress = _progress(kept)
     if state.ended is not None and state.state is not runs.State.SUCCEEDED:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from runward import ports
 from runward.core import errors, prefixes, run
-from runward.wiring import looking, places, processes
-from runward.wiring import watching as assembly
+from runward.wiring import kept_runs, looking, places, processes
 
 _CHUNK = 1 << 20
 _LONGEST = 1 << 20
@@ -85,10 +84,10 @@ def _lines(wanted: Wanted) -> Iterator[bytes]:
 
 
 def _backend(name: str) -> ports.Backend:
-    asked = assembly.options_of(name)
+    asked = kept_runs.options_of(name)
     if asked is None:
         return processes.open_backend(acts=False)
-    return assembly.place_for(asked, acts=False).backend
+    return kept_runs.place_for(asked, acts=False).backend
 
 
 def _cut(rest: bytearray, data: bytes) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from runward import ports
 from runward.app import diagnose as app
 from runward.core import context, errors, job, run, signals
-from runward.wiring import looking
+from runward.wiring import kept_runs, looking
 from runward.wiring import watching as assembly
 from runward.wiring.diagnose import Sources
 from runward.wiring.place import Place
@@ -21,10 +21,10 @@ def diagnosable(name: str, attempt: int | None = None) -> Sources:
     finally:
         store.close()
     chosen = _attempt(state, name, attempt)
-    asked = assembly.options_of(name)
+    asked = kept_runs.options_of(name)
     if asked is None or chosen.handle is None:
         raise errors.NotFound(f"the output of attempt {chosen.n} of {name!r} is not on this machine")
-    place = assembly.place_for(asked, acts=False)
+    place = kept_runs.place_for(asked, acts=False)
     status = place.backend.poll([chosen.handle])[chosen.handle]  # first: a scheduler says where its logs are
     streams = place.backend.logs(chosen.handle)
     logs = tuple(app.Log(signals.Source(one.name, one.rank), _chunks(one)) for one in streams)

@@ -7,8 +7,6 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from runward import ports
@@ -43,7 +41,18 @@ from runward.core import (
 from runward.probes import checkpoints as checkpoint_probe
 from runward.store import folders, sqlite
 from runward.ui import view
-from runward.wiring import clock, flights, leases, listeners, memory, monitoring, places, processes, run_gpus
+from runward.wiring import (
+    clock,
+    flights,
+    kept_runs,
+    leases,
+    listeners,
+    memory,
+    monitoring,
+    places,
+    processes,
+    run_gpus,
+)
 from runward.wiring import diagnose as reading
 from runward.wiring.place import Place
 
@@ -77,7 +86,7 @@ class Shared:
         """Where the run's job lives; runs of local processes share one backend."""
         key = asked.backend if asked.backend == "process" else asked.name
         if key not in self.places:
-            self.places[key] = place_for(asked)
+            self.places[key] = kept_runs.place_for(asked)
         return self.places[key]
 
     def tick_s(self, asked: options.RunOptions) -> float:
@@ -92,30 +101,6 @@ class Shared:
         if self.engine is None:
             self.engine = reading_for(asked)
         return self.engine
-
-
-_PLACES = {
-    "process": "runward.wiring.processes:place",
-    "local": "runward.wiring.attached:process_place",
-    "file": "runward.wiring.attached:file_place",
-    "docker": "runward.wiring.docker_runs:place",
-    "slurm": "runward.wiring.slurm_runs:place",
-    "ray": "runward.wiring.ray_runs:place",
-    "k8s": "runward.wiring.k8s_runs:place",
-    "pod": "runward.wiring.pod_runs:place",
-}
-"""Backend: `module:function`; the function takes the run's options and whether it may act."""
-
-
-def place_for(asked: options.RunOptions, *, acts: bool = True) -> Place:
-    """Where a run's job lives. Raises UsageError for a backend that this version does not have."""
-    module, _, function = _PLACES.get(asked.backend, ":").partition(":")
-    if not module or find_spec(module) is None:
-        raise errors.UsageError(
-            errors.Problem(f"no backend {asked.backend!r}", nearest=errors.nearest(asked.backend, _PLACES))
-        )
-    found: Place = getattr(import_module(module), function)(asked, acts)
-    return found
 
 
 def reading_for(asked: options.RunOptions) -> diagnose.Engine:
@@ -139,13 +124,6 @@ def _with_pattern(shipped: rules.RuleSet, pattern: str) -> diagnose.Engine:
 def shared(store: sqlite.SqliteStore, engine: diagnose.Engine | None = None) -> Shared:
     """For the watches of this process."""
     return Shared(store, clock.SystemClock(), engine, own=engine)
-
-
-def options_of(name: str) -> options.RunOptions | None:
-    """What was asked of a run; None where the record is gone."""
-    body = folders.read(places.run_dir(name), folders.OPTIONS)
-    # under the name that it has now: an older run gave its first one to a newer run
-    return replace(options.from_json(body), name=name) if body is not None else None
 
 
 def bound(asked: options.RunOptions) -> binding.Bound:

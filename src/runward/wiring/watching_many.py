@@ -11,7 +11,7 @@ from runward import ports
 from runward.app import looping, waking, watching
 from runward.core import errors
 from runward.store import sqlite
-from runward.wiring import leases, looking, places, preparing, saying, supervisor
+from runward.wiring import kept_runs, leases, looking, places, preparing, saying, supervisor
 from runward.wiring import watching as assembly
 
 _LOOK_EVERY_S = 5.0
@@ -123,7 +123,7 @@ class _Finder:
         over = state.state.final and state.live is None
         if (over and not self._store.requests(row.id)) or leases.live_holder(self._store, row) is not None:
             return None
-        asked = assembly.options_of(row.name)
+        asked = kept_runs.options_of(row.name)
         if asked is None:
             saying.say(f"{row.name}: its options are gone, it cannot be watched")
             return None
