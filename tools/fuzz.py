@@ -77,11 +77,11 @@ class Targets:
         redact.text(text[:8192])
 
     def checkpoint(self, data):
-        from runward import checkpoint_readers
+        from runward.checkpoint_readers import scanner
 
         for name in ("step_10.pt", "step_10.safetensors"):
             (pathlib.Path(self.folder) / name).write_bytes(data)
-        checkpoint_readers.scan(self.folder, depth="full")
+        scanner.scan(self.folder, depth="full")
 
     def configuration(self, data):
         from runward.config import documents

@@ -13,8 +13,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fixtures import damages
-from runward import checkpoint_readers
-from runward.checkpoint_readers import content, dcp, files, hashes, marks, pickles, reader, safetensors, zips
+from runward.checkpoint_readers import (
+    content,
+    dcp,
+    files,
+    hashes,
+    marks,
+    pickles,
+    reader,
+    safetensors,
+    scanner,
+    zips,
+)
 from runward.checkpoint_readers.pace import Pace
 
 NAMES = [
@@ -75,7 +85,7 @@ def test_no_directory_makes_a_scan_fail(tmp_path_factory, found):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
     for depth in ("names", "structure", "full"):
-        report = checkpoint_readers.scan(str(directory), depth=depth)
+        report = scanner.scan(str(directory), depth=depth)
         assert {row["state"] for row in report["checkpoints"]} <= WORDS
         json.dumps(report)
 
@@ -97,7 +107,7 @@ def test_no_change_of_a_genuine_file_makes_a_scan_fail(genuine, name, data):
     put = data.draw(st.binary(max_size=40))
     try:
         file.write_bytes(kept[:at] + put + (kept[at + len(put) :] if data.draw(st.booleans()) else b""))
-        for row in checkpoint_readers.scan(str(directory), depth="full")["checkpoints"]:
+        for row in scanner.scan(str(directory), depth="full")["checkpoints"]:
             assert row["state"] in WORDS
     finally:
         file.write_bytes(kept)
@@ -221,5 +231,5 @@ def test_a_pipe_a_device_and_a_loop_of_links_never_block(tmp_path):
     os.mkfifo(tmp_path / "step_5" / "model.pt")
     os.symlink("step_9", tmp_path / "latest")
     os.mkfifo(tmp_path / "latest_checkpointed_iteration.txt")
-    rows = checkpoint_readers.scan(str(tmp_path), depth="full")["checkpoints"]
+    rows = scanner.scan(str(tmp_path), depth="full")["checkpoints"]
     assert all(row["state"] != "complete" for row in rows if row["name"] != "step_4")

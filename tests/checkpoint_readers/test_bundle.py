@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 from fixtures import damages
-from runward import checkpoint_readers
-from runward.checkpoint_readers import bundle
+from runward.checkpoint_readers import bundle, scanner
 
 
 def run(*argv):
@@ -21,7 +20,7 @@ def test_the_packed_readers_say_the_same_as_the_installed_ones(tmp_path):
     directory = damages.unpacked("dcp", tmp_path)
     done = run(str(pyz), str(directory), "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout) == checkpoint_readers.scan(str(directory), depth="full")
+    assert json.loads(done.stdout) == scanner.scan(str(directory), depth="full")
     damages.flip(damages.payload(directory / "step-20"))
     done = run(str(pyz), str(directory))
     assert done.returncode == 1
@@ -50,5 +49,5 @@ def test_no_directory_and_wrong_usage_have_their_own_codes(tmp_path):
 
 
 def test_every_reader_is_written_in_python_3_9():
-    for file in sorted(pathlib.Path(checkpoint_readers.__file__).parent.glob("*.py")):
+    for file in sorted(pathlib.Path(scanner.__file__).parent.glob("*.py")):
         ast.parse(file.read_text(), file.name, feature_version=(3, 9))

@@ -3,7 +3,3 @@
 Standard library only, Python 3.9, nothing else of ours: the same files are shipped as one zipapp to machines
 where Runward is not installed (`python3 verify.pyz DIR --json`). Never unpickles.
 """
-
-from runward.checkpoint_readers.scanner import scan
-
-__all__ = ["scan"]

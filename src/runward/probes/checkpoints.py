@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from runward import checkpoint_readers
+from runward.checkpoint_readers import scanner
 from runward.core import checkpoints
 from runward.probes import checkpoint_child, checkpoint_marks
 
@@ -73,7 +73,7 @@ def from_report(report: Mapping[str, Any]) -> checkpoints.Listing:
 
 def look(directory: str, *, depth: str = "structure") -> checkpoints.Listing:
     """One look from this process, to its end; `depth` is names, structure or full."""
-    return from_report(checkpoint_readers.scan(directory, depth=depth))
+    return from_report(scanner.scan(directory, depth=depth))
 
 
 class Watcher:
