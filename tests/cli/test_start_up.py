@@ -17,8 +17,8 @@ OWN_HEAVY = {"runward.core.run", "runward.core.events", "runward.core.engine", "
 """Of ours what many classes make slow to load."""
 
 
-def _loaded(tmp_path: Path, *args: str) -> set[str]:
-    code = (
+def _loaded(tmp_path: Path, *args: str, code: int = 0) -> set[str]:
+    program = (
         "import sys; from runward.cli import entry; code = entry.run(sys.argv[1:]);"
         "print('\\n'.join(sorted(sys.modules)), file=sys.stderr); sys.exit(code)"
     )
@@ -28,8 +28,14 @@ def _loaded(tmp_path: Path, *args: str) -> set[str]:
         "PYTHONPATH": str(Path(runward.__file__).parents[1]),
     }
     done = subprocess.run(
-        [sys.executable, "-c", code, *args], env=env, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program, *args],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
+    assert done.returncode == code, done.stderr
     return set(done.stderr.split())
 
 
@@ -39,6 +45,23 @@ def test_quick_commands_load_nothing_heavy(tmp_path: Path, command):
     assert "runward.cli.entry" in modules
     assert not {name.partition(".")[0] for name in modules} & HEAVY
     assert not modules & OWN_HEAVY
+
+
+@pytest.mark.parametrize("verb", ["status", "events", "logs", "stop", "restart"])
+def test_who_asks_for_a_run_loads_neither_the_watch_nor_readers_of_checkpoints(tmp_path: Path, verb):
+    modules = _loaded(tmp_path, verb, "nobody", code=3)
+    assert not modules & {
+        "runward.wiring.watching",
+        "runward.checkpoint_readers.scanner",
+        "yaml",
+        "pickletools",
+    }
+
+
+def test_a_run_that_tells_nobody_by_http_loads_nothing_of_it(tmp_path: Path):
+    modules = _loaded(tmp_path, "run", "--dry-run", "--", "true")
+    assert "runward.wiring.notifying" in modules
+    assert not modules & {"http", "http.client", "ssl", "email"}
 
 
 def test_help_loads_no_verb(tmp_path: Path):

@@ -12,13 +12,11 @@ from runward.notify import queue
 
 def notifiers(targets: Sequence[str]) -> dict[str, ports.Notifier]:
     """A notifier for each command or address. Raises UsageError with every mistake at once."""
-    from runward.notify import command, webhook
-
     made: dict[str, ports.Notifier] = {}
     problems = []
     for name, target in zip(queue.target_names(targets), targets, strict=True):
         try:
-            made[name] = webhook.parse(target) if "://" in target.split(" ")[0] else command.parse(target)
+            made[name] = _notifier(target)
         except ValueError as error:
             problems.append(errors.Problem(str(error), "--notify"))
     if problems:
@@ -26,11 +24,26 @@ def notifiers(targets: Sequence[str]) -> dict[str, ports.Notifier]:
     return made
 
 
+def _notifier(target: str) -> ports.Notifier:
+    """Raises ValueError. Each kind is loaded for who uses it: an address needs all of HTTP and TLS."""
+    if _is_address(target):
+        from runward.notify import webhook
+
+        return webhook.parse(target)
+    from runward.notify import command
+
+    return command.parse(target)
+
+
+def _is_address(target: str) -> bool:
+    return "://" in target.partition(" ")[0]
+
+
 def absent(targets: Sequence[str], environ: Mapping[str, str]) -> list[errors.Problem]:
     """Commands that cannot be found now: a person who waits for a notice should hear of it at the start."""
     found = []
     for target in targets:
-        words = [] if "://" in target.split(" ")[0] else _words(target)
+        words = [] if _is_address(target) else _words(target)
         if words and shutil.which(words[0], path=environ.get("PATH", os.defpath)) is None:
             found.append(errors.Problem(f"no such command: {words[0]}", "--notify"))
     return found
