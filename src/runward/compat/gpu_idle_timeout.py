@@ -165,7 +165,6 @@ class Query:
 
     def __init__(self, argv: List[str], mask: Set[int]) -> None:
         self.started = time.monotonic()
-        self.given_up = False
         self._process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -184,7 +183,6 @@ class Query:
 
     def give_up(self) -> None:
         """Kill it, and do not wait: a query that hangs in the driver may never die."""
-        self.given_up = True
         self._process.kill()
 
     def close(self) -> None:
