@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -47,19 +48,7 @@ def setup() -> None:
 @click.option("--undo", is_flag=True, help="Put the newest backup in place again.")
 @click.option("--json", "as_json", is_flag=True, help="What was done, as JSON.")
 def docker_logging(
-    path: str,
-    max_size: str,
-    max_file: int,
-    live_restore: bool,
-    default_runtime: str | None,
-    storage_driver: str | None,
-    data_root: str | None,
-    userland_proxy: bool | None,
-    dry_run: bool,
-    yes: bool,
-    restart: bool,
-    undo: bool,
-    as_json: bool,
+    path: str, dry_run: bool, yes: bool, restart: bool, undo: bool, as_json: bool, **wished: Any
 ) -> None:
     """Keep container logs after an end, bounded and packed; merges into the engine's configuration."""
     from runward.core import daemon_json
@@ -69,10 +58,7 @@ def docker_logging(
         used = docker_setup.undo(path)
         _say(as_json, {"restored": used}, f"restored {path} from {used}")
         return
-    wish = daemon_json.Wish(
-        max_size, max_file, live_restore, docker_setup.nvidia_installed(), default_runtime, storage_driver, data_root,
-        userland_proxy,
-    )  # fmt: skip
+    wish = daemon_json.Wish(nvidia=docker_setup.nvidia_installed(), **wished)
     change = docker_setup.prepare(path, wish)
     if not as_json:
         click.echo(change.diff or f"{path} says all that already", nl=not change.diff)
