@@ -50,7 +50,9 @@ def answer(targets: tuple[str, ...], options: Mapping[str, object]) -> int:
     except errors.NotFound:
         if form != "classic" or name != "latest":
             raise
-        click.echo(container_reports.NONE_CLASSIC)
+        from runward.ui import classic_container
+
+        click.echo(classic_container.NONE)
         return 1
     for text in found.said:
         printing.said(text)

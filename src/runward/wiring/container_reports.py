@@ -11,8 +11,6 @@ from runward.core import durations
 from runward.ui import classic_container, text_container
 from runward.wiring import docker, saved_reports
 
-NONE_CLASSIC = classic_container.NONE
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
