@@ -41,3 +41,9 @@ def test_every_option_says_what_it_is_for():
         if isinstance(option, click.Option) and not option.help and not option.hidden
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize("words", [("top", "--box"), ("health", "nobody", "--watch")], ids=["top", "health"])
+def test_a_time_that_is_none_is_refused_with_the_options_name(words, capsys):
+    assert entry.run([*words, "--every", "soon"]) == 2
+    assert "runward: --every: " in capsys.readouterr().err

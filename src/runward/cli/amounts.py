@@ -1,10 +1,14 @@
-"""What options of several verbs are written in: durations, sizes, signals."""
+"""What options of several verbs are written in: durations, sizes, signals; and options that several verbs have."""
 
 import signal
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from runward.core import durations, errors
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Duration(click.ParamType[float]):
@@ -56,3 +60,20 @@ def _signal_name(number: int) -> str:
 
 
 DURATION, SIZE, SIGNAL = _Duration(), _Size(), _Signal()
+
+DISKS = click.option(
+    "--disk",
+    "disks",
+    multiple=True,
+    default=("/",),
+    show_default=True,
+    metavar="PATH",
+    help="A path whose disk is watched; repeatable.",
+)
+
+
+def form(usual: str, *others: str, about: str) -> Callable[[_F], _F]:
+    """`--format`: which forms there are, the usual one first, and what the others are."""
+    return click.option(
+        "--format", "form", type=click.Choice([usual, *others]), default=usual, show_default=True, help=about
+    )

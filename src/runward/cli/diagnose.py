@@ -1,10 +1,15 @@
 """`runward diagnose`: why did it stop, with the lines that prove it."""
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
-from runward.cli import printing
+from runward.cli import amounts, printing
+
+if TYPE_CHECKING:
+    from runward.core import failures
+    from runward.wiring import diagnose as wired
 
 _NAMED = 64
 
@@ -41,13 +46,7 @@ _NAMED = 64
     flag_value=".",
     help="Also write text, HTML and JSON there, or here.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "classic"]),
-    default="text",
-    help="classic: containers, in the sections of the well-known script.",
-)
+@amounts.form("text", "classic", about="classic: containers, in the sections of the well-known script.")
 @click.option("--check", is_flag=True, help="Exit 1 when something is wrong.")
 def diagnose(**options: object) -> int:
     """Say why a run stopped: one log, one log a rank, or a target (docker:NAME, slurm:ID, local:PID, RUN)."""
@@ -72,7 +71,7 @@ def diagnose(**options: object) -> int:
     return int(bool(options["check"]) and str(answer.diagnosis.verdict.cause) != "none")
 
 
-def _question(options: dict[str, object]) -> "wired.Question":  # type: ignore[name-defined]  # noqa: F821
+def _question(options: dict[str, object]) -> "wired.Question":
     from runward.wiring import diagnose as wired
     from runward.wiring import log_paths
 
@@ -108,7 +107,7 @@ def _word(options: dict[str, object], name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> None:  # type: ignore[name-defined]  # noqa: F821
+def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> None:
     found = answer.diagnosis
     body = found.to_json(target) | ({"box": answer.box} if answer.box else {})
     _print(answer, target, options, body)
@@ -121,7 +120,7 @@ def _show(answer: "wired.Answer", target: str, options: dict[str, object]) -> No
 
 
 def _print(
-    answer: "wired.Answer",  # type: ignore[name-defined]  # noqa: F821
+    answer: "wired.Answer",
     target: str,
     options: dict[str, object],
     body: dict[str, object],
@@ -144,7 +143,7 @@ def _print(
             click.echo(text)
 
 
-def _save(found: "failures.Diagnosis", target: str, folder: str, value: dict[str, object]) -> None:  # type: ignore[name-defined]  # noqa: F821
+def _save(found: "failures.Diagnosis", target: str, folder: str, value: dict[str, object]) -> None:
     import time
 
     from runward.ui import page_diagnosis, text_diagnosis

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runward.cli import printing
+from runward.cli import amounts, printing
 
 if TYPE_CHECKING:
     from runward.core import health as core
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
 )
 @click.option("--checkpoints", metavar="DIR", help="Where it saves; with --pod as the pod sees it.")
 @click.option("--watch", is_flag=True, help="Look again and again until it is over.")
-@click.option("--every", default="10s", show_default=True, metavar="DURATION", help="Between two looks.")
+@click.option("--every", default="10s", show_default=True, type=amounts.DURATION, help="Between two looks.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON; with --watch one line a look.")
 def health(
-    target: str, pods: tuple[str, ...], checkpoints: str | None, watch: bool, every: str, as_json: bool
+    target: str, pods: tuple[str, ...], checkpoints: str | None, watch: bool, every: float, as_json: bool
 ) -> int:
     """Report on TARGET: state, step, rate, network, resources, GPUs, checkpoints, and issues by weight.
 
     TARGET is ray:ID@URL, k8s:NAMESPACE/POD, slurm:JOBID, docker:NAME or the name of a run. Exit code 1 when
     there is an issue.
     """
-    from runward.core import durations
     from runward.wiring import health as reports
     from runward.wiring import health_looks
 
@@ -37,7 +36,7 @@ def health(
         seen = reports.look(target, asked)
         click.echo(json.dumps(reports.to_json(seen), indent=2) if as_json else "\n".join(reports.lines(seen)))
         return _code(seen)
-    for number, seen in enumerate(reports.watch(target, asked, durations.parse_duration(every))):
+    for number, seen in enumerate(reports.watch(target, asked, every)):
         if as_json:
             printing.as_line(reports.to_json(seen))
         else:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runward.cli import printing
-from runward.cli.amounts import DURATION
+from runward.cli import amounts, printing
 
 if TYPE_CHECKING:
     from runward.core import inventory
@@ -46,28 +45,24 @@ if TYPE_CHECKING:
     show_default=True,
     help="A disk that is fuller is a finding.",
 )
-@click.option("--stall-after", type=DURATION, default=1800.0, help="[default: 30m]")
+@click.option("--stall-after", type=amounts.DURATION, default=1800.0, help="[default: 30m]")
 @click.option("--no-slurm", is_flag=True, help="The run is no Slurm job: what squeue says does not matter.")
 @click.option("--no-gpus", is_flag=True, help="Do not ask for GPUs.")
 @click.option(
     "--at-once", type=click.IntRange(1, 100), default=20, show_default=True, help="Connections at once."
 )
 @click.option(
-    "--within", type=DURATION, default=60.0, help="All looks of a tick end within this.  [default: 60s]"
+    "--within",
+    type=amounts.DURATION,
+    default=60.0,
+    help="All looks of a tick end within this.  [default: 60s]",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["plain", "classic"]),
-    default="plain",
-    show_default=True,
-    help="classic: the lines of the well-known patrol script.",
-)
+@amounts.form("plain", "classic", about="classic: the lines of the well-known patrol script.")
 @click.option("--json", "as_json", is_flag=True, help="One object a box and line, as they answer.")
 @click.option(
     "--act", is_flag=True, help="Carry out remedies that may be repeated: resume, transfer, unschedule."
 )
-@click.option("--every", type=DURATION, metavar="DURATION", help="Go on, a tick each DURATION.")
+@click.option("--every", type=amounts.DURATION, metavar="DURATION", help="Go on, a tick each DURATION.")
 @click.option(
     "--install", "install", type=click.Choice(["cron", "systemd", "tmux"]), help="Schedule it; asks first."
 )

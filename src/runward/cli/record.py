@@ -43,23 +43,13 @@ def _period(_ctx: click.Context, param: click.Parameter, seconds: float) -> floa
     "--keep", default=5, show_default=True, type=click.IntRange(min=0), help="Old files kept of each."
 )
 @click.option("--compress/--no-compress", default=True, show_default=True, help="Pack the old files.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "classic", "tsv"]),
-    default="text",
-    show_default=True,
-    help="classic: the sections of the well-known shell monitor; tsv: a training's memory, one row a look.",
+@amounts.form(
+    "text",
+    "classic",
+    "tsv",
+    about="classic: the sections of the well-known shell monitor; tsv: a training's memory, one row a look.",
 )
-@click.option(
-    "--disk",
-    "disks",
-    multiple=True,
-    default=("/",),
-    show_default=True,
-    metavar="PATH",
-    help="A path to watch; repeatable.",
-)
+@amounts.DISKS
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option("--run", "run_name", metavar="NAME", help="Join the snapshots to this run's timeline.")
 @click.option(
@@ -105,9 +95,7 @@ def record(
         _show(show, instant, form, as_json=as_json)
         return
     if instant is not None or as_json:
-        option = "--json" if instant is None else "--at"
-        step = "Write runward record --show FILE, which records nothing."
-        raise errors.UsageError(errors.Problem("asks about a record that lies there", option, None, step))
+        raise _shows_nothing("--json" if instant is None else "--at")
     what = box.What(tuple(disks), not no_gpus, not no_containers, processes=5, run=run_name)
     options = recording.Options(
         folder=os.path.expanduser(folder),
@@ -121,6 +109,11 @@ def record(
         main=train_proc,
     )
     recording.run(options, lambda text: click.echo(text, err=True))
+
+
+def _shows_nothing(option: str) -> errors.UsageError:
+    step = "Write runward record --show FILE, which records nothing."
+    return errors.UsageError(errors.Problem("asks about a record that lies there", option, None, step))
 
 
 def _show(path: str, instant: str | None, form: str, *, as_json: bool) -> None:

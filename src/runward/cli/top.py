@@ -7,46 +7,31 @@ import threading
 
 import click
 
-from runward.core import durations, errors
+from runward.cli import amounts
+from runward.core import errors
 
 
 @click.command()
 @click.option("--box", is_flag=True, help="This machine: memory, GPUs, containers, disks, kills for memory.")
-@click.option("--every", default="5s", show_default=True, metavar="DURATION", help="Time between two looks.")
+@click.option(
+    "--every", default="5s", show_default=True, type=amounts.DURATION, help="Time between two looks."
+)
 @click.option("--once", is_flag=True, help="One look, then leave.")
-@click.option(
-    "--disk",
-    "disks",
-    multiple=True,
-    default=("/",),
-    show_default=True,
-    metavar="PATH",
-    help="Its disk; repeatable.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "classic"]),
-    default="text",
-    help="classic: as the well-known shell dashboard.",
-)
+@amounts.DISKS
+@amounts.form("text", "classic", about="classic: as the well-known shell dashboard.")
 @click.option("--ascii", "only_ascii", is_flag=True, help="No characters beyond ASCII.")
 @click.option("--json", "as_json", is_flag=True, help="Pages as JSON, one a line.")
 def top(
-    box: bool, every: str, once: bool, disks: tuple[str, ...], form: str, only_ascii: bool, as_json: bool
+    box: bool, every: float, once: bool, disks: tuple[str, ...], form: str, only_ascii: bool, as_json: bool
 ) -> None:
     """Show what goes on, again and again."""
     if not box:
         raise errors.UsageError(
             errors.Problem("which page?", next_step="runward top --box shows this machine.")
         )
-    try:
-        seconds = durations.parse_duration(every)
-    except ValueError as error:
-        raise errors.UsageError(errors.Problem(str(error), where="--every")) from None
     from runward.wiring import box_page
 
-    pages = box_page.Pages(max(0.2, seconds), tuple(disks), form == "classic")
+    pages = box_page.Pages(max(0.2, every), tuple(disks), form == "classic")
     try:
         _redraw(pages, once=once, classic=form == "classic", only_ascii=only_ascii, as_json=as_json)
     except KeyboardInterrupt:
