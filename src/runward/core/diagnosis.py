@@ -173,9 +173,9 @@ def _admitted(
         stopped = [c for c in found if c.ends and not own_end and not book.advances_after(c.order)]
         counted = [c for c in beside if c.weight >= candidates.PROOF]
         return [c for c in found if c.live or c is last or c in counted or c in stopped]
-    marks = list(standing.end_marks(book))
-    if marks and ctx.running is not True:
-        done = marks[-1].order
+    mark = standing.end_mark(book)
+    if mark is not None and ctx.running is not True:
+        done = mark.order
         over = () if book.advances_after(done) else _CRASHES
         found = [c for c in found if c.order < done or c.cause not in over]
         return [c for c in found if c.order < done or c.weight >= _SHUTDOWN or c.entry is None]
@@ -189,10 +189,9 @@ def _only_near_its_limit(candidate: candidates.Candidate) -> bool:
 
 def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> candidates.Candidate | None:
     """An uncaught traceback as the very last thing of a log without end mark: exit 0 may be a pipe's."""
-    if list(standing.end_marks(book)):
+    if standing.end_mark(book):
         return None
-    span = book.span()
-    done = span.total is not None and span.last_step is not None and span.last_step >= span.total
+    done = book.span().all_made
     for candidate in reversed(found):
         one = candidate.traceback
         edges = book.edges.get(signals.whole(candidate.file))
@@ -207,7 +206,7 @@ def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> c
 def _launcher_failed(found: list[candidates.Candidate], book: casebook.Casebook) -> bool:
     """Whether torchrun's own report of a failed rank is the end of the log: exit 0 is then a pipe's (`| tee`)."""
     reports = [c for c in found if c.rule == "elastic_failed" or "ChildFailedError" in c.text]
-    if not reports or list(standing.end_marks(book)):
+    if not reports or standing.end_mark(book):
         return False
     last = reports[-1]
     edges, offset = book.edges.get(signals.whole(last.file)), last.entry.signal.offset if last.entry else None
@@ -216,7 +215,7 @@ def _launcher_failed(found: list[candidates.Candidate], book: casebook.Casebook)
 
 def _gave_up(found: list[candidates.Candidate], book: casebook.Casebook) -> candidates.Candidate | None:
     """An error as the very last line of a program that made no step: some end with 0 all the same."""
-    if not found or book.progress or list(standing.end_marks(book)):
+    if not found or book.progress or standing.end_mark(book):
         return None
     last = found[-1]
     edges, signal = book.edges.get(signals.whole(last.file)), last.entry.signal if last.entry else None

@@ -164,6 +164,11 @@ class ProgressSpan(NamedTuple):
     unit: str | None = None
     total: int | None = None
 
+    @property
+    def all_made(self) -> bool:
+        """Whether the last of all steps was made."""
+        return self.total is not None and self.last_step is not None and self.last_step >= self.total
+
     def to_json(self) -> dict[str, Any]:
         """`progress` of the JSON contract."""
         return {

@@ -1,6 +1,5 @@
 """Runs whose log accuses nobody: finished, alive, hung, ended early, or simply not explained."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from runward.core import candidates, casebook, context, exits, failures, signals
@@ -22,7 +21,7 @@ def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate
     if ctx.exit is not None and ctx.exit.code == 0:
         return _finished(book, ctx)
     gone = ctx.extra.get("process", "").lower() in ("gone", "dead", "vanished", "exited")
-    if gone and not _end_mark(book):
+    if gone and not end_mark(book):
         return _made(_C.UNKNOWN, _A.RESTART, "its process is gone, and nothing says how it ended")
     if ctx.exit is None and not ctx.state.startswith("FAILED") and ctx.state != "ERROR":
         return _made(_C.NONE, _A.NONE, "nothing in the log speaks of a failure")
@@ -30,7 +29,7 @@ def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate
         complete = _complete(book, ctx)
         if complete is not None:
             return complete
-    if _end_mark(book):
+    if end_mark(book):
         return _made(_C.NONE, _A.NONE, "the training's own end mark is there; it failed while shutting down")
     said = f" ({exits.words(ctx.exit)})" if ctx.exit else ""
     return _made(_C.UNKNOWN, _A.RESTART, f"it ended{said} and nothing in the log says why")
@@ -44,31 +43,29 @@ def _made(
     )
 
 
-def _end_mark(book: casebook.Casebook) -> casebook.Entry | None:
+def end_mark(book: casebook.Casebook) -> casebook.Entry | None:
+    """The last mark with which a training says that it is done."""
     marks = book.entries(signals.Role.END_MARK)
     return marks[-1] if marks else None
 
 
 def _complete(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate | None:
     """Nobody saw how it exited, and its own words say that it came to its end."""
-    span, mark = book.span(), _end_mark(book)
-    total = ctx.total_steps or span.total
+    span, mark = _span(book, ctx), end_mark(book)
     if mark is not None:
         text = "the training's own end mark is there; how it exited was not seen"
-    elif total is not None and span.last_step is not None and span.last_step >= total:
-        mark, text = _last_progress(book), f"all {total} steps were reached; how it exited was not seen"
+    elif span.all_made:
+        mark, text = _last_progress(book), f"all {span.total} steps were reached; how it exited was not seen"
     else:
         return None
     return replace(_made(_C.NONE, _A.NONE, text, mark), weight=candidates.SYMPTOM)
 
 
 def _finished(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
-    span = book.span()
-    total = ctx.total_steps or span.total
-    short = total is not None and span.last_step is not None and span.last_step < 0.98 * total
-    if short and ctx.total_steps and not _end_mark(book):
-        return _made(_C.UNKNOWN, _A.HOLD, f"it ended early at {span.last_step} of {total} with exit 0")
-    return _made(_C.NONE, _A.NONE, "it finished: exit 0", _end_mark(book))
+    mark, last, total = end_mark(book), book.span().last_step, ctx.total_steps
+    if mark is None and total and last is not None and last < 0.98 * total:
+        return _made(_C.UNKNOWN, _A.HOLD, f"it ended early at {last} of {total} with exit 0")
+    return _made(_C.NONE, _A.NONE, "it finished: exit 0", mark)
 
 
 def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
@@ -95,9 +92,8 @@ def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidat
 
 def _standing_still(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
     """Of a live run that makes no more steps: it is done, its tracker does not answer, or it hangs."""
-    mark, span = _end_mark(book), book.span()
-    all_made = span.total is not None and span.last_step is not None and span.last_step >= span.total
-    if mark is not None and (all_made or not book.advances_after(mark.order)):
+    mark = end_mark(book)
+    if mark is not None and (_span(book, ctx).all_made or not book.advances_after(mark.order)):
         return _made(_C.GPU_IDLE, _A.HOLD, "its training came to its end; the process lives on", mark)
     asked = book.of_rule("tracker_retries")
     if asked and not book.advances_after(asked[-1].order):
@@ -166,12 +162,10 @@ def _share(entry: casebook.Entry) -> float | None:
 
 def reached(book: casebook.Casebook, ctx: context.Context) -> bool:
     """Whether the training came to its own end: it said so, or made all of its steps."""
+    return _span(book, ctx).all_made or end_mark(book) is not None
+
+
+def _span(book: casebook.Casebook, ctx: context.Context) -> failures.ProgressSpan:
+    """How far it came; how far it should come is known better from outside."""
     span = book.span()
-    total = ctx.total_steps or span.total
-    at_total = total is not None and span.last_step is not None and span.last_step >= total
-    return at_total or any(True for _ in end_marks(book))
-
-
-def end_marks(book: casebook.Casebook) -> Iterable[casebook.Entry]:
-    """The marks with which a training says that it is done."""
-    return book.entries(signals.Role.END_MARK)
+    return span._replace(total=ctx.total_steps or span.total)
