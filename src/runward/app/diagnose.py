@@ -354,7 +354,7 @@ def concluded(
 ) -> tuple[failures.Diagnosis, context.Context]:
     """The verdict, and what it rests on. Where ranks waited for one that is not known, their recorders are asked."""
     found = diagnosis.diagnose(book, ctx, attempt)
-    if found.verdict.cause not in diagnosis.TIMEOUTS:
+    if found.verdict.cause not in failures.TIMEOUTS:
         return found, ctx
     named = [entry.signal.fields["dump"].rstrip("0123456789") for entry in book.with_field("dump")]
     named += [entry.signal.fields["dump_prefix"] for entry in book.with_field("dump_prefix")]

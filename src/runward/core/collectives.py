@@ -7,6 +7,7 @@ and completed, the rank that a barrier names, or the one that says nothing while
 import re
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from runward.core import candidates, casebook, context, failures, signals
 
@@ -22,8 +23,6 @@ class Suspects:
     entries: tuple[casebook.Entry, ...] = ()
     proof: tuple[failures.Evidence, ...] = ()
     """What does not stand in the log."""
-    program: bool = False
-    """Whether the program itself took another way there, as it would again."""
 
 
 _TEARDOWN = 8
@@ -191,22 +190,46 @@ def _barrier(book: casebook.Casebook) -> Suspects | None:
 _MOST_RANKS = 65536
 
 
+class Split(NamedTuple):
+    """Few ranks wait in another operation than the others, under the same number.
+
+    They left their epoch earlier or took another branch; a restart leads them there again.
+    """
+
+    few: tuple[casebook.Entry, ...]
+    many: int
+
+
+def split(book: casebook.Casebook) -> Split | None:
+    """Whether the program itself took another way in a few ranks; None where all wait for the same, or for anything."""
+    waiting: dict[int, casebook.Entry] = {}
+    for entry in book.with_field("op"):
+        if entry.signal.rank is not None:
+            waiting.setdefault(entry.signal.rank, entry)
+    kinds = Counter(map(_operation, waiting.values()))
+    if len(kinds) != 2 or len({seq for seq, _, _ in kinds}) != 1:
+        return None
+    rare = min(kinds, key=lambda kind: kinds[kind])
+    few = tuple(entry for entry in waiting.values() if _operation(entry) == rare)
+    many = len(waiting) - len(few)
+    return Split(few, many) if len(few) * 2 <= many else None
+
+
+def _operation(entry: casebook.Entry) -> tuple[str, str, str]:
+    said = entry.signal.fields
+    return said.get("seq", ""), said["op"], said.get("numel", "")
+
+
 def _other_call(book: casebook.Casebook) -> Suspects | None:
     """The one rank that waits in another call than all others, at the same number."""
-    calls: dict[int, tuple[str, str, casebook.Entry]] = {}
-    for entry in book.with_field("op"):
-        fields, rank = entry.signal.fields, entry.signal.rank
-        if rank is not None:
-            what = f"{fields['op']} of {fields['numel']}" if "numel" in fields else fields["op"]
-            calls.setdefault(rank, (fields.get("seq", ""), what, entry))
-    kinds = Counter((seq, op) for seq, op, _ in calls.values())
-    odd = [rank for rank, (seq, op, _) in calls.items() if kinds[seq, op] == 1]
-    if len(calls) <= _ENOUGH or len(kinds) != 2 or len(odd) != 1:
+    apart = split(book)
+    if apart is None or len(apart.few) > 1 or apart.many < _ENOUGH:
         return None
-    _, op, entry = calls[odd[0]]
-    return Suspects(
-        (odd[0],), f"it is in {op}, all others are not", proven=False, entries=(entry,), program=True
-    )
+    (entry,) = apart.few
+    _, op, numel = _operation(entry)
+    what = f"{op} of {numel}" if numel else op
+    ranks = (entry.signal.rank,) if entry.signal.rank is not None else ()
+    return Suspects(ranks, f"it is in {what}, all others are not", proven=False, entries=(entry,))
 
 
 def _stuck(book: casebook.Casebook) -> Suspects | None:

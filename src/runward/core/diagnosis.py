@@ -31,10 +31,9 @@ from runward.core import evidence as evidences
 if TYPE_CHECKING:
     from runward.core import collectives
 
-_C, _A = failures.Cause, failures.Action
+_C = failures.Cause
 _PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT)
 """Of a training that made all its steps: the others went away, which is what they should do."""
-TIMEOUTS = guilty.TIMEOUTS
 _SHUTDOWN = candidates.GENERIC
 _CRASHES = (_C.SEGFAULT, _C.ABORT)
 """Of native code while the interpreter shuts down: the training's own work is done."""
@@ -117,10 +116,8 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
         chosen = standing.judge(book, ctx)
         return Finding(chosen, found, _of_silence(chosen, book), dropped, known)
     suspects = _suspects(chosen, found, book, ctx)
-    if suspects and suspects.proven and chosen.cause in TIMEOUTS and suspects.ranks:
+    if suspects and suspects.proven and chosen.cause in failures.TIMEOUTS and suspects.ranks:
         chosen = replace(chosen, cause=_C.HANG)
-    if suspects and suspects.program:
-        chosen = replace(chosen, action=_A.HOLD)
     return Finding(chosen, found, suspects, dropped, known)
 
 
@@ -131,7 +128,7 @@ def _suspects(
     ctx: context.Context,
 ) -> "collectives.Suspects | None":
     """Who did not come, where others waited."""
-    if chosen.cause not in TIMEOUTS:
+    if chosen.cause not in failures.TIMEOUTS:
         return None
     from runward.core import collectives  # noqa: PLC0415 -- a start without it is 2 ms shorter
 

@@ -53,6 +53,10 @@ class Cause(StrEnum):
     UNKNOWN = "unknown"
 
 
+TIMEOUTS = (Cause.NCCL_TIMEOUT, Cause.DISTRIBUTED_TIMEOUT, Cause.HANG)
+"""Causes that are symptoms: somebody did not come."""
+
+
 class Action(StrEnum):
     """What would help against a failure (`verdict.action`), and what was decided (`decision.action`)."""
 

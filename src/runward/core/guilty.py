@@ -14,8 +14,6 @@ from runward.core import (
 )
 
 _C = failures.Cause
-TIMEOUTS = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG)
-"""Causes that are symptoms: somebody did not come."""
 _SILENT_ENDS = (_C.HOST_OOM, _C.KILLED, _C.GPU_HARDWARE)
 """Ends of a rank that says nothing itself: the others wait for it."""
 _LOCAL = ("elastic_failed",)
@@ -67,7 +65,7 @@ def rank(
     known: roster.Roster,
 ) -> int | None:
     """The rank of the chosen cause, or None where nothing tells one from the others."""
-    if chosen.cause in (_C.NONE, *TIMEOUTS):
+    if chosen.cause in (_C.NONE, *failures.TIMEOUTS):
         return None
     case = whose.Case(chosen, found, book, known)
     if _lost_peer(chosen):
