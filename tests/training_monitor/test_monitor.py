@@ -104,6 +104,24 @@ def test_samples_a_second_are_no_steps_a_second(api):
     assert monitor.get_throughput("head", "j") == 0.25
 
 
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("throughput: 138 tokens/s", None),
+        ("throughput: 138.25 TFLOPs", None),
+        ("Speed: 512 img/s", None),
+        ("throughput: 900 tokens per second", None),
+        ("throughput: 2.5 loss 0.31", 2.5),
+        ("throughput=2.5 steps/s", 2.5),
+        ("speed 400 tok/s, 2.5 it/s", 2.5),
+    ],
+)
+def test_a_rate_of_another_unit_leaves_no_part_of_its_number(api, text, rate):
+    api.job("j")
+    api.logs["j"] = f"{text}\n"
+    assert monitor.get_throughput("head", "j") == rate
+
+
 def test_a_silent_job_is_stalled_with_the_default_arguments(api, cluster):
     api.job("j")
     log = cluster.logs / "job-driver-j.log"
@@ -475,6 +493,17 @@ def test_the_command_lines_answer_and_exit_as_said(api, capsys):
     with pytest.raises(SystemExit) as stopped:
         monitor_training.main(["--head-pod", "head"])
     assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("module", ["training_monitor.src.monitor", "training_monitor.monitor_training"])
+def test_the_command_lines_begin_as_modules_without_a_warning(module):
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--head-pod" in done.stdout
+    assert done.stderr == ""
 
 
 def test_the_environment_sets_level_and_file_at_import(tmp_path):
