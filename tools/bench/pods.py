@@ -70,8 +70,7 @@ def _job(cluster: "Cluster", store: "sqlite.SqliteStore", i: int, each: int) -> 
     """A Job with its pods, and the run that watches it."""
     from kubeapi import shapes
     from runward.core import options
-    from runward.store import folders
-    from runward.wiring import attaching, places
+    from runward.wiring import attaching, making
 
     namespace, name = f"team-{i % 2}", f"train-{i}"
     one = shapes.job(name, active=each)
@@ -89,9 +88,8 @@ def _job(cluster: "Cluster", store: "sqlite.SqliteStore", i: int, each: int) -> 
     asked = options.RunOptions(
         name=f"run-{i}", argv=(), cwd="/", backend="k8s", target=f"k8s:{target}", observe_only=True
     )
-    row = store.create(asked.name, time.time())
-    folders.write(places.run_dir(asked.name), folders.OPTIONS, asked.to_json())
-    store.append(row.id, attaching._first_events(asked, f"given:{target}@{uid}"), 0)
+    adopted = attaching._adopted(asked, f"given:{target}@{uid}")
+    making.make(store, asked, lambda: None, adopted=adopted)
 
 
 def _print(cluster: "Cluster", runs: int) -> None:

@@ -1,5 +1,6 @@
 """`runward attach`: make a run of something that already lives, and watch it."""
 
+import functools
 import os
 import re
 import time
@@ -9,12 +10,13 @@ from typing import Any
 
 from runward.config import policy_files, setting_files
 from runward.core import errors, events, ids, options
-from runward.store import folders, sqlite
+from runward.store import sqlite
 from runward.wiring import (
     attached,
     claiming,
     detaching,
     launching,
+    making,
     monitoring,
     places,
     preparing,
@@ -39,16 +41,12 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
                 next_step="Write local:PID, file:PATH, docker:NAME, slurm:ID[@CLUSTER], ray:ID@URL or k8s:NS/NAME.",
             )
         )
-    asked, handle, env = _options(target, scheme, rest, given)
+    asked, found = _options(target, scheme, rest, given)
     store = sqlite.SqliteStore(places.state_dir())
     engine = None if given["detach"] else assembly.reading_for(asked)
     with claiming.alone(store, asked):
-        row = store.create(asked.name, time.time())
-        folders.write(places.run_dir(asked.name), folders.OPTIONS, asked.to_json())
-        if env is not None:
-            processes.keep_command(asked, env)
-        _keep(scheme, rest, asked, handle)
-        store.append(row.id, _first_events(asked, handle), 0)
+        keep = functools.partial(_keep, scheme, rest, asked, found)
+        row = making.make(store, asked, keep, adopted=_adopted(asked, found.handle))
     if given["detach"]:
         store.close()
         return detaching.detach(asked.name)
@@ -75,8 +73,8 @@ class _Found:
 
 def _options(
     target: str, scheme: str, rest: str, given: Mapping[str, Any]
-) -> tuple[options.RunOptions, str, dict[str, str] | None]:
-    """The run's options, the handle of its first attempt, and its environment where a restart is possible."""
+) -> tuple[options.RunOptions, _Found]:
+    """The run's options, and what they rest on."""
     resume_by, log = restart_ways.checked(scheme, given), given["log"]
     found = _look(scheme, rest, given)
     if log is not None and scheme not in {"slurm", "pod"}:
@@ -101,7 +99,7 @@ def _options(
         until_idle_s=given["until_idle"],
         settings=settings,
     )
-    return asked, found.handle, found.env
+    return asked, found
 
 
 def _look(scheme: str, rest: str, given: Mapping[str, Any]) -> _Found:
@@ -147,28 +145,23 @@ def _process(rest: str, *, follows_log: bool) -> _Found:
     return _Found(f"given:{own}", argv, cwd, attached.environment_of(pid))
 
 
-def _keep(scheme: str, rest: str, asked: options.RunOptions, handle: str) -> None:
-    """What a later watcher must know of the place."""
-    if scheme == "slurm" and not asked.observe_only:
-        _keep_slurm(asked.name, rest)
-    if scheme == "docker":
-        _keep_docker(asked.name, handle)
-    if scheme == "k8s":
-        from runward.wiring import k8s_runs
+def _keep(scheme: str, rest: str, asked: options.RunOptions, found: _Found) -> None:
+    """What a later watcher must know of the command and of its place."""
+    if found.env is not None:
+        processes.keep_command(asked, found.env)
+    match scheme:
+        case "slurm" if not asked.observe_only:
+            from runward.wiring import slurm_runs
 
-        k8s_runs.keep_attached(asked.name, asked.target.removeprefix("k8s:"))
+            slurm_runs.keep_attached(asked.name, rest)
+        case "docker":
+            from runward.wiring import docker_runs
 
+            docker_runs.keep_attached(asked.name, found.handle)
+        case "k8s":
+            from runward.wiring import k8s_runs
 
-def _keep_slurm(name: str, job_id: str) -> None:
-    from runward.wiring import slurm_runs
-
-    slurm_runs.keep_attached(name, job_id)
-
-
-def _keep_docker(name: str, container: str) -> None:
-    from runward.wiring import docker_runs
-
-    docker_runs.keep_attached(name, container)
+            k8s_runs.keep_attached(asked.name, asked.target.removeprefix("k8s:"))
 
 
 def _pid(text: str) -> int:
@@ -192,22 +185,13 @@ def _name(scheme: str, rest: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", f"{scheme}-{last}")[:64]
 
 
-def _first_events(asked: options.RunOptions, handle: str) -> list[events.Event]:
+def _adopted(asked: options.RunOptions, handle: str) -> list[events.Event]:
     """The attempt that already lives."""
     now = time.time()
     shown = handle.removeprefix("given:").partition("@")[0]
     if asked.backend == "slurm":
         shown = asked.target.removeprefix("slurm:")
     return [
-        events.RunCreated(
-            at=now,
-            run=asked.name,
-            backend=asked.backend,
-            policy=policy_files.choose_any(asked.settings.run.policy).name,
-            target=asked.target,
-            checkpoints=asked.checkpoints,
-            observe_only=asked.observe_only,
-        ),
         events.AttemptPlanned(at=now, attempt=1, token=ids.token(asked.name, 1, os.urandom(4).hex())),
         events.AttemptStarted(at=now, attempt=1, job=shown, handle=handle, adopted=True),
     ]

@@ -5,19 +5,17 @@ import os
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from runward import ports
 from runward.app import diagnose, looping, showing, waking, watching
-from runward.config import policy_files
-from runward.core import checkpoints, ending, events, observations, options
+from runward.core import ending, observations, options
 from runward.store import folders, sqlite
 from runward.wiring import (
     claiming,
-    clock,
     detaching,
     leases,
+    making,
     places,
     preparing,
     processes,
@@ -41,46 +39,11 @@ def launch(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[
         return preparing.dry_run(asked, first, listing)
     engine = None if given["detach"] else assembly.reading_for(asked)
     with claiming.alone(store, asked, take_over=take_over):
-        row = _create(store, asked, env, first)
+        row = making.make(store, asked, lambda: processes.keep_command(asked, env), first)
     if given["detach"]:
         store.close()
         return detaching.detach(asked.name)
     return foreground(store, row, asked, engine)
-
-
-def _create(
-    store: sqlite.SqliteStore,
-    asked: options.RunOptions,
-    env: Mapping[str, str],
-    first: checkpoints.Checkpoint | None,
-) -> ports.RunRow:
-    row = store.create(asked.name, clock.SystemClock().wall())
-    kept = keep_policy(asked)
-    folders.write(places.run_dir(asked.name), folders.OPTIONS, kept.to_json())
-    processes.keep_command(kept, env)
-    created = events.RunCreated(
-        at=row.created_at,
-        run=asked.name,
-        backend="process",
-        policy=policy_files.choose_any(asked.settings.run.policy).name,
-        checkpoints=asked.checkpoints,
-        resume_path=first.path if first is not None else None,
-        resume_step=first.step if first is not None else None,
-    )
-    store.append(row.id, [created], 0)
-    return row
-
-
-def keep_policy(asked: options.RunOptions) -> options.RunOptions:
-    """A policy file is copied beside the run: later watchers must decide as the first one."""
-    policy = asked.settings.run.policy
-    text = policy_files.frozen(policy)
-    if text is None:
-        return asked
-    copy = os.path.join(places.run_dir(asked.name), "policy.yaml")
-    with open(copy, "w", encoding="utf-8") as file:
-        file.write(text)
-    return replace(asked, policy_file=copy)
 
 
 def foreground(

@@ -102,15 +102,20 @@ def _plain(value: object) -> object:
     return f"{value:g}s" if isinstance(value, float) else value
 
 
-def _environment(environ: Mapping[str, str], pairs: tuple[str, ...]) -> dict[str, str]:
+def _environment(environ: Mapping[str, str], given: tuple[str, ...]) -> dict[str, str]:
     """The child's environment: ours, unbuffered Python with fault handler, and the user's own pairs."""
-    env = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **environ}
-    for pair in pairs:
+    return {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **environ, **pairs(given)}
+
+
+def pairs(given: tuple[str, ...]) -> dict[str, str]:
+    """What `--env K=V` sets. Raises UsageError."""
+    found = {}
+    for pair in given:
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise errors.UsageError(errors.Problem(f"{pair!r} is not K=V", "--env"))
-        env[key] = value
-    return env
+        found[key] = value
+    return found
 
 
 def _cwd_problems(cwd: str) -> list[errors.Problem]:

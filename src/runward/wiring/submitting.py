@@ -1,21 +1,19 @@
 """`runward submit --on PLACE`: make a run whose attempts are jobs of a scheduler, and watch it."""
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from runward import ports
-from runward.config import policy_files, setting_files
-from runward.core import checkpoints, errors, events, options
-from runward.store import folders, sqlite
+from runward.config import setting_files
+from runward.core import errors, options
+from runward.store import sqlite
 from runward.wiring import (
     claiming,
-    clock,
     detaching,
     launching,
+    making,
     monitoring,
     places,
     preparing,
@@ -50,7 +48,7 @@ def submit(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[
     """Submit `command` and watch it; returns the exit code. Raises UsageError with every mistake."""
     module = import_module(module_of(given["place"]))
     extra: tuple[str, ...] = given["extra"]
-    asked = _options(command, given, environ)
+    asked, pairs = _options(command, given, environ), preparing.pairs(given["environment"])
     problems = [*module.check(asked, extra), *preparing.run_problems(asked)]
     if problems:
         raise errors.UsageError(*problems)
@@ -61,10 +59,13 @@ def submit(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[
     first = preparing.first_checkpoint(asked, listing)
     if given["dry_run"]:
         return preparing.dry_run(asked, first, listing)
+
+    def keep() -> None:
+        module.keep(asked.name, extra)
+        processes.keep_command(asked, {**environ, **pairs}, named=tuple(pairs))
+
     with claiming.alone(store, asked):
-        row = _create(store, asked, first, lambda name: module.keep(name, extra))
-    pairs = _pairs(given["environment"])
-    processes.keep_command(asked, {**environ, **pairs}, named=tuple(pairs))
+        row = making.make(store, asked, keep, first)
     if given["detach"]:
         store.close()
         return detaching.detach(asked.name)
@@ -93,36 +94,3 @@ def _options(
         end_on_nonfinite=given["end_on_nan"],
         settings=setting_files.load(setting_files.Sources(cwd, environ, preparing.chosen(given))),
     )
-
-
-def _pairs(given: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for pair in given:
-        key, separator, value = pair.partition("=")
-        if not separator or not key:
-            raise errors.UsageError(errors.Problem(f"{pair!r} is not K=V", "--env"))
-        found[key] = value
-    return found
-
-
-def _create(
-    store: sqlite.SqliteStore,
-    asked: options.RunOptions,
-    first: checkpoints.Checkpoint | None,
-    keep: Callable[[str], None],
-) -> ports.RunRow:
-    row = store.create(asked.name, clock.SystemClock().wall())
-    kept = launching.keep_policy(asked)
-    folders.write(places.run_dir(asked.name), folders.OPTIONS, replace(kept, name=asked.name).to_json())
-    keep(asked.name)
-    created = events.RunCreated(
-        at=row.created_at,
-        run=asked.name,
-        backend=asked.backend,
-        policy=policy_files.choose_any(asked.settings.run.policy).name,
-        checkpoints=asked.checkpoints,
-        resume_path=first.path if first is not None else None,
-        resume_step=first.step if first is not None else None,
-    )
-    store.append(row.id, [created], 0)
-    return row
