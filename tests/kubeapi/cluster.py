@@ -222,7 +222,13 @@ class Cluster:
                 "namespace": meta["namespace"],
                 "labels": labels,
                 "ownerReferences": [
-                    {"kind": owner["kind"], "name": meta["name"], "uid": meta["uid"], "controller": True}
+                    {
+                        "apiVersion": owner["apiVersion"],
+                        "kind": owner["kind"],
+                        "name": meta["name"],
+                        "uid": meta["uid"],
+                        "controller": True,
+                    }
                 ],
             },
             "spec": {**template["spec"], "nodeName": "gpu-1"},

@@ -18,6 +18,7 @@ def pod(
     if owner:
         meta["ownerReferences"] = [
             {
+                "apiVersion": owner["apiVersion"],
                 "kind": owner["kind"],
                 "name": owner["metadata"]["name"],
                 "uid": owner["metadata"]["uid"],

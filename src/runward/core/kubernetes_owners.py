@@ -85,8 +85,7 @@ def pods_label(kind: Kind, owner: Object) -> tuple[str, str]:
 
 def selects(kind: Kind, owner: Object, pod: Object) -> bool:
     """Whether a pod with the label of `pods_label` is the owner's."""
-    held = (pod.get("metadata") or {}).get("labels") or {}
-    return not kind.scaled or _selector(owner).items() <= dict(held).items()
+    return not kind.scaled or _selector(owner).items() <= dict(kubernetes.labels(pod)).items()
 
 
 def _selector(owner: Object) -> dict[str, str]:

@@ -64,6 +64,14 @@ def seen(one: asked.Pods, target: str) -> job.JobStatus:
     raise (errors.NotFound if gone else errors.Unreachable)(errors.Problem(found.why, where))
 
 
+def found(one: asked.Pods, target: targets.Target) -> backend.Object:
+    """The object. Raises NotFound, ContactLost."""
+    there = one.pod(str(target))
+    if there is None:
+        raise errors.NotFound(errors.Problem(f"there is no {target.kind.word} {target}", f"k8s:{target}"))
+    return there
+
+
 def pod_names(one: asked.Pods, target: str) -> tuple[str, ...]:
     """`NAMESPACE/POD` of a target's first pods. Raises ContactLost."""
     parsed = targets.parse(target)

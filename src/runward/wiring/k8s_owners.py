@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runward.backends.k8s import asked, targets
-from runward.core import errors, kubernetes, kubernetes_owners
+from runward.core import errors, kubernetes_owners
 
 Object = Mapping[str, Any]
 
@@ -13,7 +13,7 @@ def handed_over(one: asked.Pods, target: targets.Target, found: Object) -> tuple
     """A pod of one replica stands for its owner, which is what is ended and begun. Raises UsageError, ContactLost."""
     top, held = target, found
     while (maker := kubernetes_owners.maker(held)) is not None:
-        kind = next((one for one in kubernetes_owners.KINDS.values() if one.kind == maker.get("kind")), None)
+        kind = kubernetes_owners.kind_of(maker)
         above = targets.Target(target.namespace, kind, str(maker.get("name"))) if kind is not None else None
         seen = one.pod(str(above)) if above is not None else None
         if above is None or seen is None:
@@ -47,8 +47,3 @@ def _check_ends(top: targets.Target, held: Object) -> None:
 
 def _refused(problem: str, step: str) -> errors.UsageError:
     return errors.UsageError(errors.Problem(problem, "--act", next_step=step))
-
-
-def handle(target: targets.Target, found: Object) -> str:
-    """The handle of an object that was seen."""
-    return targets.Target(target.namespace, target.kind, target.name, kubernetes.uid(found)).handle

@@ -168,30 +168,29 @@ def _excluded(launch: effects.Launch) -> Sequence[str]:
 
 def attach(target: str, *, act: bool) -> tuple[str, tuple[str, ...], str]:
     """Handle, command and target of what is in the cluster now. Raises NotFound, Unreachable, UsageError."""
-    one = k8s.pods()
-    parsed = targets.parse(target)
+    one, parsed = k8s.pods(), targets.parse(target)
     k8s.seen(one, target)
-    found = one.pod(target)
-    if found is None:
-        raise errors.NotFound(errors.Problem(f"there is no {parsed.kind.word} {parsed}", f"k8s:{target}"))
+    found = k8s.found(one, parsed)
     if act:
         try:
             parsed, found = k8s_owners.handed_over(one, parsed, found)
         except ports.ContactLost as lost:
             raise errors.Unreachable(errors.Problem(str(lost), f"k8s:{target}")) from lost
-    whole = {"apiVersion": parsed.kind.api, "kind": parsed.kind.kind, **found}
-    return f"{_GIVEN}{k8s_owners.handle(parsed, found)}", manifests.command_of(whole), f"k8s:{parsed}"
+    return f"{_GIVEN}{parsed.of(found).handle}", manifests.command_of(_whole(parsed, found)), f"k8s:{parsed}"
 
 
 def keep_attached(name: str, target: str) -> None:
     """Write down how another one like it is made, or it is begun again. Raises Unreachable."""
     parsed = targets.parse(target)
-    found = k8s.pods().pod(target)
-    if found is None:
-        raise errors.NotFound(errors.Problem(f"there is no {parsed.kind.word} {parsed}", f"k8s:{target}"))
-    whole = {"apiVersion": parsed.kind.api, "kind": parsed.kind.kind, **found}
-    body = {"manifest": manifests.anew(whole), "namespace": parsed.namespace}
-    folders.write(places.run_dir(name), KEPT, body)
+    whole = _whole(parsed, k8s.found(k8s.pods(), parsed))
+    folders.write(
+        places.run_dir(name), KEPT, {"manifest": manifests.anew(whole), "namespace": parsed.namespace}
+    )
+
+
+def _whole(target: targets.Target, found: Mapping[str, Any]) -> dict[str, Any]:
+    """With the words of its kind, whatever the server left out."""
+    return {"apiVersion": target.kind.api, "kind": target.kind.kind, **found}
 
 
 # -- submitting ----------------------------------------------------------------------------------------------

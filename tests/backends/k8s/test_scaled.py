@@ -146,8 +146,15 @@ def test_a_pod_of_several_is_not_taken_for_all_of_them(lightkube_way, cluster, c
     assert said in str(refused.value)
 
 
-def test_a_pod_of_an_owner_that_is_not_known_is_only_watched(lightkube_way, cluster):
-    owner = {"kind": "LeaderWorkerSet", "metadata": {"name": "lws", "uid": "u"}}
+@pytest.mark.parametrize(
+    ("api", "kind"),
+    [("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), ("batch.volcano.sh/v1alpha1", "Job")],
+)
+def test_a_pod_of_an_owner_that_is_not_known_is_only_watched(lightkube_way, cluster, api, kind):
+    cluster.put(shapes.job("lws"))  # of the same name, and none of its business
+    owner = {"apiVersion": api, "kind": kind, "metadata": {"name": "lws", "uid": "u"}}
     pod = cluster.put(shapes.pod("lws-0", owner=owner))
-    with pytest.raises(errors.UsageError, match="LeaderWorkerSet lws, which starts it again"):
+    with pytest.raises(
+        errors.UsageError, match=rf"{kind} lws, which starts it again by itself. Attach without --act\.$"
+    ):
         k8s_owners.handed_over(asked.Pods(lightkube_way), targets.parse("ml/lws-0"), pod)

@@ -134,6 +134,8 @@ def refusal_in_words(name: str, words: str) -> Exception:
     return ports.ContactLost(f"{name}: {words[:300] or 'no answer in time'}")
 
 
-def forbidden(refused: Refused) -> str:
-    """A missing right in words that name the way out."""
+def why(refused: Refused) -> str:
+    """A refusal in words; those of a missing right name the way out."""
+    if refused.status != 403:
+        return str(refused)
     return f"not allowed: {refused} (deploy/kubernetes has the rights that are needed)"

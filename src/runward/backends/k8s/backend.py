@@ -10,7 +10,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from runward import ports
@@ -139,7 +138,7 @@ class Cluster:
                         f"the cluster has no {target.kind.kind} (its CRD {target.kind.group} is not installed)"
                     ) from refused
                 return None
-            raise ports.ContactLost(_why_refused(refused)) from refused
+            raise ports.ContactLost(api.why(refused)) from refused
 
     def pods_of(self, target: targets.Target, owner: Object) -> list[Object]:
         """Pods of an object, asked for now. Raises ContactLost."""
@@ -152,7 +151,7 @@ class Cluster:
         try:
             found = list(api.read(self.transport, asked).get("items") or ())
         except api.Refused as refused:
-            raise ports.ContactLost(_why_refused(refused)) from refused
+            raise ports.ContactLost(api.why(refused)) from refused
         return [pod for pod in found if kubernetes_owners.selects(target.kind, owner, pod)]
 
     def warnings(self, target: targets.Target) -> list[str]:
@@ -171,7 +170,7 @@ class Cluster:
         try:
             return api.read(self.transport, api.Ask(f"/api/v1/nodes/{name}")), ""
         except api.Refused as refused:
-            return None, "" if refused.status == 404 else _why_refused(refused)
+            return None, "" if refused.status == 404 else api.why(refused)
         except ports.ContactLost as lost:
             return None, str(lost)
 
@@ -235,23 +234,25 @@ class Cluster:
             return self._begin(target, manifest)
         asked = api.Ask(kind.path(namespace), method="POST", body=manifest, deadline_s=60.0)
         try:
-            made: Object | None = api.read(self.transport, asked)
+            made: Object = api.read(self.transport, asked)
         except api.Refused as refused:
-            made = self.fetch(target) if refused.reason == "AlreadyExists" else None
-            if made is None or manifests.token_of(made) != token:
+            there = self.fetch(target) if refused.reason == "AlreadyExists" else None
+            if there is None or manifests.token_of(there) != token:
                 where = f"k8s:{target}"
                 raise errors.UsageError(
                     errors.Problem(f"the cluster refused it: {refused}", where)
                 ) from refused
-        return replace(target, uid=kubernetes.uid(made)).handle
+            made = there
+        return target.of(made).handle
 
     def _begin(self, target: targets.Target, manifest: Object) -> str:
         """See `scaling.begin`; nothing of the attempt before may be left, not even a pod that is ending."""
-        found = self.fetch(target)
-        pods = self.pods_of(target, found) if found is not None else []
-        living = sum(not kubernetes.terminal(pod) for pod in pods)
-        scaling.begin(self.transport, target, manifest, living)
-        return replace(target, uid=kubernetes.uid(found or {})).handle
+
+        def living(owner: Object) -> int:
+            return sum(not kubernetes.terminal(pod) for pod in self.pods_of(target, owner))
+
+        begun = scaling.begin(self.transport, target, manifest, living)
+        return target.of(begun).handle
 
     def find_in(self, namespace: str, manifest: Object, token: str) -> str | None:
         """The job of that token, or None when there certainly is none. Raises ContactLost."""
@@ -262,7 +263,7 @@ class Cluster:
         found = self.fetch(target)
         if found is None or manifests.token_of(found) != token:
             return None
-        return replace(target, uid=kubernetes.uid(found)).handle
+        return target.of(found).handle
 
     def find(self, token: str) -> str | None:
         """A token does not say in which namespace: see `find_in`."""
@@ -288,7 +289,7 @@ class Cluster:
             self.transport.ask(api.Ask(target.path, method="DELETE", body=body))
         except api.Refused as refused:
             if refused.status not in (404, 409):  # gone, or another one has its name by now
-                raise ports.ContactLost(_why_refused(refused)) from refused
+                raise ports.ContactLost(api.why(refused)) from refused
 
     # -- what wakes a run ------------------------------------------------------------------------------------
 
@@ -348,7 +349,3 @@ class Cluster:
             one.start()
             one.wait(FIRST_LIST_S)
         return one
-
-
-def _why_refused(refused: api.Refused) -> str:
-    return api.forbidden(refused) if refused.status == 403 else str(refused)

@@ -126,7 +126,7 @@ class Feed:
         if refused.status == 410:
             return  # listed again at once; the pause grows when that does not help
         self.forbidden = refused.status == 403
-        self.problem = api.forbidden(refused) if self.forbidden else f"{self.transport.name}: {refused}"
+        self.problem = api.why(refused) if self.forbidden else f"{self.transport.name}: {refused}"
 
     def _list(self) -> str:
         found: dict[str, Object] = {}

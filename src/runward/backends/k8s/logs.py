@@ -50,7 +50,7 @@ def whole(transport: api.Transport, of: Container, *, previous: bool = False) ->
         return transport.ask(api.Ask(of.path, query, deadline_s=60.0, cut=True))
     except api.Refused as refused:
         if refused.status == 403:
-            raise ports.ContactLost(api.forbidden(refused)) from refused
+            raise ports.ContactLost(api.why(refused)) from refused
         return b""  # not started yet, no container before, or gone
 
 
@@ -169,7 +169,7 @@ class PodLog:
             text = self._transport.ask(asked)
         except api.Refused as refused:
             if refused.status == 403:
-                raise ports.ContactLost(api.forbidden(refused)) from refused
+                raise ports.ContactLost(api.why(refused)) from refused
             return b""
         return self._unseen(text)
 

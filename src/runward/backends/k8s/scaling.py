@@ -18,17 +18,21 @@ Change = Callable[[Object], dict[str, Any] | None]
 _TRIES = 4
 
 
-def begin(transport: api.Transport, target: targets.Target, made: Object, living: int) -> None:
-    """Let it have its pods again, with what `made` (see `manifests.from_spec`) adds to their template.
+def begin(
+    transport: api.Transport, target: targets.Target, made: Object, living: Callable[[Object], int]
+) -> Object:
+    """Let it have its pods again, with what `made` (see `manifests.from_spec`) adds to their template; returns it.
 
-    Raises UsageError while something of it is left or it is not to be changed, ContactLost.
+    `living` tells how many of its pods are left. Raises UsageError while there are some or it is not to be changed,
+    ContactLost.
     """
 
     def change(found: Object) -> dict[str, Any] | None:
         if manifests.token_of(found) == manifests.token_of(made):
             return None
-        if living or kubernetes_owners.replicas(found):
-            problem = f"it still has {max(living, kubernetes_owners.replicas(found))} pods: none is begun beside them"
+        left = max(living(found), kubernetes_owners.replicas(found))
+        if left:
+            problem = f"it still has {left} pods: none is begun beside them"
             raise errors.UsageError(errors.Problem(problem, f"k8s:{target}"))
         wanted = copy.deepcopy(dict(found))
         wanted["metadata"]["annotations"] = {
@@ -39,36 +43,38 @@ def begin(transport: api.Transport, target: targets.Target, made: Object, living
         manifests.take_over(wanted, made)
         return wanted
 
-    if not _replaced(transport, target, change):
+    begun = _changed(transport, target, change)
+    if begun is None:
         raise errors.UsageError(errors.Problem("it is not there any more", f"k8s:{target}"))
+    return begun
 
 
 def end(transport: api.Transport, target: targets.Target) -> None:
-    """No pods any more, each with its own grace. Nothing when it is gone. Raises Refused, ContactLost."""
+    """No pods any more, each with its own grace. Nothing when it is gone. Raises ContactLost."""
 
     def change(found: Object) -> dict[str, Any] | None:
         if kubernetes_owners.replicas(found) == 0:
             return None
         return {**found, "spec": {**found["spec"], "replicas": 0}}
 
-    _replaced(transport, target, change)
+    _changed(transport, target, change)
 
 
-def _replaced(transport: api.Transport, target: targets.Target, change: Change) -> bool:
-    """Change the object as it is now; whether it is there. A change of somebody else in between is looked at anew."""
-    for left in reversed(range(_TRIES)):
-        try:
-            found = api.read(transport, api.Ask(target.path))
-            if target.uid and kubernetes.uid(found) != target.uid:
-                return False
-            wanted = change(found)
-            if wanted is not None:
-                transport.ask(api.Ask(target.path, method="PUT", body=wanted))
-        except api.Refused as refused:
-            if refused.status == 404:
-                return False
-            if refused.status != 409 or not left:
-                raise ports.ContactLost(str(refused)) from refused
-        else:
-            return True
-    return True
+def _changed(
+    transport: api.Transport, target: targets.Target, change: Change, tries: int = _TRIES
+) -> Object | None:
+    """Change the object as it is now; None when it is gone. A change of somebody else in between is looked at anew."""
+    try:
+        found = api.read(transport, api.Ask(target.path))
+        if target.uid and kubernetes.uid(found) != target.uid:
+            return None
+        wanted = change(found)
+        if wanted is not None:
+            transport.ask(api.Ask(target.path, method="PUT", body=wanted))
+    except api.Refused as refused:
+        if refused.status == 404:
+            return None
+        if refused.status == 409 and tries > 1:
+            return _changed(transport, target, change, tries - 1)
+        raise ports.ContactLost(api.why(refused)) from refused
+    return found

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from runward.core import errors, kubernetes_owners
+from runward.core import errors, kubernetes, kubernetes_owners
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SHORT: Mapping[str, str] = {"pods": "pod", "po": "pod", "jobs": "job", "pytorch": "pytorchjob"}
@@ -28,6 +29,10 @@ class Target:
     def handle(self) -> str:
         """As `parse` reads it again, with the UID."""
         return f"{self}@{self.uid}" if self.uid else str(self)
+
+    def of(self, seen: Mapping[str, Any]) -> "Target":
+        """The same name of the object that was seen, and of no other one."""
+        return replace(self, uid=kubernetes.uid(seen))
 
     @property
     def path(self) -> str:
