@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from runward.core import events, run
+from runward.core import events, patrolling, run
 from runward.ui import lines, short, text, view
 
 AT = 1924992000.0
@@ -116,3 +116,7 @@ def test_an_exit_that_nobody_saw_is_not_said_to_have_been_0():
     over = events.RunEnded(at=AT + 11, state="succeeded", code=0)
     assert "exit code" not in page(unseen, over)
     assert "exit code 3" in page(unseen, dataclasses.replace(over, code=3))
+
+
+def test_the_words_of_runs_that_go_on_are_those_of_the_core_where_it_is_not_loaded():
+    assert text.LIVE == run.GOING == patrolling._LIVE

@@ -38,13 +38,13 @@ def read(directory: str) -> Owner | None:
         return None
 
 
-def check(directory: str, mine: Owner, alive: Alive, *, take_over: bool) -> None:
+def check(directory: str, mine: Owner, alive: Alive) -> None:
     """Refuse a directory into which another live run writes.
 
     Raises UsageError naming the owner and the way out.
     """
     owner = read(directory)
-    if owner is None or (owner.run, owner.state_dir) == (mine.run, mine.state_dir) or take_over:
+    if owner is None or (owner.run, owner.state_dir) == (mine.run, mine.state_dir):
         return
     living = alive(owner)
     if living is False:

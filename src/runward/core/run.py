@@ -33,6 +33,10 @@ class State(StrEnum):
         return self in (State.SUCCEEDED, State.FAILED, State.HELD, State.STOPPED, State.CANCELLED)
 
 
+GOING = frozenset(state for state in State if not state.final)
+"""States in which something may still happen by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One try."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from runward.app import owning
 from runward.core import errors, options, run
 from runward.store import folders, locks, sqlite
-from runward.wiring import listeners, places, processes
+from runward.wiring import glancing, listeners, places, processes
 
 _MAKING = "making.lock"
 _PATIENCE_S = 30.0
@@ -49,7 +49,7 @@ def check_directory(store: sqlite.SqliteStore, asked: options.RunOptions) -> Non
     if asked.checkpoints is None or asked.observe_only or asked.backend not in _HERE:
         return
     _check_runs(store, asked.name, os.path.realpath(asked.checkpoints))
-    owning.check(asked.checkpoints, listeners.owner(asked.name), _owner_alive, take_over=False)
+    owning.check(asked.checkpoints, listeners.owner(asked.name), _owner_alive)
 
 
 def _check_name(store: sqlite.SqliteStore, name: str) -> None:
@@ -71,10 +71,7 @@ def _check_name(store: sqlite.SqliteStore, name: str) -> None:
 
 def _check_runs(store: sqlite.SqliteStore, name: str, directory: str) -> None:
     """Runs of this state directory that go on: also between two attempts, and before the first."""
-    from runward.ui import text
-    from runward.wiring import glancing
-
-    going = {row["run"] for row in glancing.rows() if row["state"] in text.LIVE} - {name}
+    going = {row["run"] for row in glancing.rows() if row["state"] in run.GOING} - {name}
     for row in store.runs():
         if row.name not in going:
             continue
