@@ -56,3 +56,22 @@ def test_an_environment_that_is_none_is_refused_before_a_run_is_made(state, caps
     assert entry.run(["submit", "--on", "docker", "--name", "demo", "--env", "A", "image"]) == 2
     assert "'A' is not K=V" in capsys.readouterr().err
     assert not (state / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--name=../elsewhere", "is no name"),
+        ("--name=", "is no name"),
+        ("--policy=transiant", "did you mean 'transient'"),
+        ("--progress-regex=(", "is no regular expression"),
+        ("--notify=slack://x", "must be http://"),
+    ],
+)
+def test_a_wrong_word_about_something_that_runs_is_refused_before_a_run_is_made(
+    state, tmp_path, capsys, option, said
+):
+    (tmp_path / "train.log").write_text("step 1\n")
+    assert entry.run(["attach", f"file:{tmp_path}/train.log", option]) == 2
+    assert said in capsys.readouterr().err
+    assert not (state / "runs").exists()

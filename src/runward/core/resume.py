@@ -39,6 +39,11 @@ class How:
     mode: Mode | None = None
     """`--resume-by`; None: `arg` with a template, else `self`."""
 
+    @classmethod
+    def of(cls, template: str | None, word: str | None) -> "How":
+        """As a run's options keep it."""
+        return cls(template, Mode(word) if word else None)
+
 
 @dataclass(frozen=True, slots=True)
 class ResumePlan:

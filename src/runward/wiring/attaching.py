@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runward.config import policy_files, setting_files
+from runward.config import setting_files
 from runward.core import errors, events, ids, options
 from runward.store import sqlite
 from runward.wiring import (
@@ -81,9 +81,8 @@ def _options(
         _check_log(os.path.join(os.getcwd(), log))
     chosen = {_SETTINGS[k]: v for k, v in preparing.as_settings(given, _SETTINGS).items()}
     settings = setting_files.load(setting_files.Sources(os.getcwd(), os.environ, chosen))
-    policy_files.choose_any(settings.run.policy)
     asked = options.RunOptions(
-        name=given["name"] or _name(scheme, rest),
+        name=given["name"] if given["name"] is not None else _name(scheme, rest),
         argv=found.argv,
         cwd=found.cwd or os.getcwd(),
         backend=scheme,
@@ -99,6 +98,9 @@ def _options(
         until_idle_s=given["until_idle"],
         settings=settings,
     )
+    problems = preparing.word_problems(asked)
+    if problems:
+        raise errors.UsageError(*problems)
     return asked, found
 
 

@@ -29,7 +29,7 @@ def about(name: str, asked: options.RunOptions | None) -> handbook.About:
         argv=asked.argv,
         cwd=asked.cwd,
         checkpoints=asked.checkpoints,
-        how=resume.How(asked.resume_arg, resume.Mode(asked.resume_by) if asked.resume_by else None),
+        how=resume.How.of(asked.resume_arg, asked.resume_by),
     )
 
 

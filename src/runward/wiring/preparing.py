@@ -36,15 +36,9 @@ def prepare(
     cwd = os.path.abspath(given["cwd"] or os.getcwd())
     settings = setting_files.load(setting_files.Sources(cwd, environ, chosen(given), words=_WORDS))
     env = _environment(environ, given["environment"])
-    problems = _cwd_problems(cwd)
     commands.check(command, cwd, env)
-    name = given["name"] if given["name"] is not None else name_of(command)
-    if not _NAME.fullmatch(name):
-        problems.append(
-            errors.Problem(f"{name!r} is no name: letters, digits, . _ - and at most 64", "--name")
-        )
     asked = options.RunOptions(
-        name=name,
+        name=given["name"] if given["name"] is not None else name_of(command),
         argv=command,
         cwd=cwd,
         checkpoints=absolute(cwd, given["checkpoints"]),
@@ -62,10 +56,12 @@ def prepare(
         gpu_idle=given["gpu_idle"],
         settings=settings,
     )
-    problems.extend(_log_dir_problems(asked.log_dir))
-    problems.extend(_checkpoints_problems(asked.checkpoints))
-    problems.extend(notifying.absent(settings.notify.to, env))
-    problems.extend(_policy_and_resume_problems(asked))
+    problems = [
+        *run_problems(asked),
+        *_log_dir_problems(asked.log_dir),
+        *_checkpoints_problems(asked.checkpoints),
+        *notifying.absent(settings.notify.to, env),
+    ]
     if problems:
         raise errors.UsageError(*problems)
     return asked, env
@@ -83,11 +79,25 @@ def chosen(given: Mapping[str, Any]) -> dict[str, object]:
 
 def run_problems(asked: options.RunOptions) -> list[errors.Problem]:
     """What is wrong with a run whatever executes it."""
-    found = [*_cwd_problems(asked.cwd), *_policy_and_resume_problems(asked)]
+    return [*_cwd_problems(asked.cwd), *word_problems(asked), *_resume_problems(asked)]
+
+
+def word_problems(asked: options.RunOptions) -> list[errors.Problem]:
+    """What is wrong with the words of a run, however it was begun: its name, policy, notices and pattern."""
+    found: list[errors.Problem] = []
     if not _NAME.fullmatch(asked.name):
-        found.append(
-            errors.Problem(f"{asked.name!r} is no name: letters, digits, . _ - and at most 64", "--name")
-        )
+        what = f"{asked.name!r} is no name: letters, digits, . _ - and at most 64"
+        found.append(errors.Problem(what, "--name"))
+    for check in (
+        lambda: policy_files.choose_any(asked.settings.run.policy),
+        lambda: notifying.notifiers(asked.settings.notify.to),
+    ):
+        try:
+            check()
+        except errors.UsageError as error:
+            found.extend(error.problems)
+    if asked.progress_regex is not None:
+        found.extend(_regex_problems(asked.progress_regex))
     return found
 
 
@@ -146,27 +156,16 @@ def _checkpoints_problems(path: str | None) -> list[errors.Problem]:
     return [errors.Problem(f"{path} is no directory", "--checkpoints", next_step=step)]
 
 
-def _policy_and_resume_problems(asked: options.RunOptions) -> list[errors.Problem]:
+def _resume_problems(asked: options.RunOptions) -> list[errors.Problem]:
     found: list[errors.Problem] = []
     try:
-        policy_files.choose_any(asked.settings.run.policy)
-    except errors.UsageError as error:
-        found.extend(error.problems)
-    try:
-        mode = resume.Mode(asked.resume_by) if asked.resume_by else None
-        resume.check(asked.argv, resume.How(asked.resume_arg, mode))
+        resume.check(asked.argv, resume.How.of(asked.resume_arg, asked.resume_by))
     except errors.UsageError as error:
         found.extend(error.problems)
     if asked.resume_arg is not None and asked.checkpoints is None:
         found.append(errors.Problem("it needs --checkpoints DIR", "--resume-arg"))
     if asked.resume and asked.checkpoints is None:
         found.append(errors.Problem("it needs --checkpoints DIR", "--resume"))
-    try:
-        notifying.notifiers(asked.settings.notify.to)
-    except errors.UsageError as error:
-        found.extend(error.problems)
-    if asked.progress_regex is not None:
-        found.extend(_regex_problems(asked.progress_regex))
     return found
 
 
@@ -219,7 +218,7 @@ def dry_run(
     asked: options.RunOptions, first: checkpoints.Checkpoint | None, listing: checkpoints.Listing | None
 ) -> int:
     """Say what would be started and what would follow."""
-    how = resume.How(asked.resume_arg, resume.Mode(asked.resume_by) if asked.resume_by else None)
+    how = resume.How.of(asked.resume_arg, asked.resume_by)
     planned = resume.plan(asked.argv, how, first, listing or checkpoints.Listing(asked.checkpoints or ""))
     policy = policy_files.choose_any(asked.settings.run.policy)
     print(f"run {asked.name} in {asked.cwd}")

@@ -76,7 +76,7 @@ def _options(
     command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[str, str]
 ) -> options.RunOptions:
     cwd = os.path.abspath(given["cwd"] or os.getcwd())
-    name = given["name"] or preparing.name_of(command)
+    name = given["name"] if given["name"] is not None else preparing.name_of(command)
     return options.RunOptions(
         name=name,
         argv=command,

@@ -129,7 +129,6 @@ def shared(store: sqlite.SqliteStore, engine: diagnose.Engine | None = None) -> 
 def bound(asked: options.RunOptions) -> binding.Bound:
     """What is fixed for the run."""
     settings = asked.settings.run
-    mode = resume.Mode(asked.resume_by) if asked.resume_by else None
     return binding.Bound(
         policy=policy_files.choose_any(asked.policy_file or settings.policy),
         signum=processes.signum_of(settings.stop_signal),
@@ -138,7 +137,7 @@ def bound(asked: options.RunOptions) -> binding.Bound:
         start_within_s=asked.settings.watch.start_within_s,
         end_on_nonfinite=asked.end_on_nonfinite,
         argv=asked.argv,
-        how=resume.How(asked.resume_arg, mode),
+        how=resume.How.of(asked.resume_arg, asked.resume_by),
         rename=asked.settings.checkpoints.quarantine == "rename",
     )
 
@@ -215,8 +214,7 @@ def _hands(asked: options.RunOptions, driver: driving.Driver, parts: Shared) -> 
 
 def _planner(asked: options.RunOptions) -> Callable[[effects.Launch], resume.ResumePlan]:
     """The command of an attempt: what was decided about resuming, told in the way that the run asks for."""
-    mode = resume.Mode(asked.resume_by) if asked.resume_by else None
-    how = resume.How(asked.resume_arg, mode)
+    how = resume.How.of(asked.resume_arg, asked.resume_by)
 
     def plan(launch: effects.Launch) -> resume.ResumePlan:
         chosen = None
