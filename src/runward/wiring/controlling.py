@@ -96,7 +96,7 @@ def _wake(store: sqlite.SqliteStore, row: ports.RunRow) -> None:
 def _wait(store: sqlite.SqliteStore, row: ports.RunRow, number: int, kind: str) -> int:
     """Until the request is answered and its effect is seen; says the steps of an end meanwhile."""
     deadline = time.monotonic() + _ANSWER_S
-    told = ""
+    told, now = "", clock.SystemClock()
     while True:
         open_requests = [request.id for request in store.requests(row.id)]
         state = looking.state_of(store, row)
@@ -109,7 +109,10 @@ def _wait(store: sqlite.SqliteStore, row: ports.RunRow, number: int, kind: str) 
                     next_step=f"See runward status {row.name}.",
                 )
             )
-        told = _tell(state, told)
+        step = _step(state, now.wall())
+        if step not in ("", told):
+            saying.say(step)
+            told = step
         time.sleep(_EVERY_S)
 
 
@@ -137,12 +140,12 @@ def _is_settled(state: run.RunState, kind: str) -> bool:
             return True
 
 
-def _tell(state: run.RunState, told: str) -> str:
+def _step(state: run.RunState, at: float) -> str:
+    """How far an end is that somebody waits for; another text every minute while the run is not reached."""
     live = state.live
     if live is None or live.ending is None or state.observe_only:
-        return told
+        return ""
     word, grace = exits.SIGNAMES.get(live.ending.signum, f"signal {live.ending.signum}"), live.ending.grace_s
     text = f"attempt {live.n} is being ended: {word}" + (f", {grace:.0f} s of grace" if grace else "")
-    if text != told:
-        saying.say(text)
-    return text
+    minutes = int((at - state.contact_lost_at) // 60) if state.contact_lost_at is not None else 0
+    return text + (f"; not reached for {minutes} min: {state.contact_why}" if minutes > 0 else "")
