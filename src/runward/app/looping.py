@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from runward import ports
 from runward.app import waking, watching
@@ -15,6 +16,15 @@ _TOGETHER_S = 0.001
 changed is looked at when it did."""
 _ASKED_EVERY_S = 1.0
 """A watcher on another host cannot be woken by a signal: the store is asked for requests so often."""
+
+
+class _Stir(NamedTuple):
+    """What ended a sleep, beside the time."""
+
+    woken: bool = False
+    """A signal came: it is not known whom it was for."""
+    touched: Collection[int] = ()
+    """Runs of which a descriptor told something."""
 
 
 @dataclass
@@ -37,33 +47,29 @@ class Loop:
     """Told after each finished round how many runs are under watch."""
     leaving: bool = field(default=False)
     _asked_at: float = field(default=0.0)
-    _asked: Collection[int] = field(default=())
-    _woken: bool = field(default=True)
-    _touched: Collection[int] = field(default=())
-    """Runs of which a descriptor told something."""
     _waited: Mapping[int, int] = field(default_factory=dict)
     """Descriptor -> run, of the last sleep."""
 
     def run(self) -> None:
         """Until every run is done, `leaving` is set, or the leases are lost."""
+        stir = _Stir(woken=True)
         while not self.leaving:
-            self._tick()
+            self._tick(stir)
             self.rounded()
             self.watches.extend(self.more())
             self.progressed(len(self.watches))
             if not self.watches and not self.keep:
                 return
-            self._sleep()
+            stir = self._sleep()
 
-    def _tick(self) -> None:
+    def _tick(self, stir: _Stir) -> None:
         """Tick what is due or was touched; after a signal everything, as it is not known whom it was for.
 
         Of many that are due each is a while's work: what stirs meanwhile is served between two of them.
         """
-        woken, self._woken = self._woken, False
-        self._look_for_requests()
-        wanted = {*self._asked, *self._touched}
-        due = [watch for watch in self.watches if woken or watch.due or watch.driver.row.id in wanted]
+        asked = self._asked()
+        wanted = {*asked, *stir.touched}
+        due = [watch for watch in self.watches if stir.woken or watch.due or watch.driver.row.id in wanted]
         due.sort(key=lambda watch: not watch.stirred())  # what changed is served first
         for watch in due:
             watch.prepare()
@@ -72,7 +78,7 @@ class Loop:
             for watch in (*self._stirring(seen), queue.popleft()):
                 if watch.driver.row.id not in seen or (watch.stirred() and watch in self.watches):
                     seen.add(watch.driver.row.id)
-                    self._tick_one(watch)
+                    self._tick_one(watch, asked)
         if self.shown is not None:
             self.shown()
 
@@ -81,9 +87,9 @@ class Loop:
         told = {self._waited[fd] for fd in self.alarm.readable() if fd in self._waited}
         return [one for one in self.watches if one.driver.row.id in told.difference(seen)] if told else ()
 
-    def _tick_one(self, watch: watching.RunWatch) -> None:
+    def _tick_one(self, watch: watching.RunWatch, asked: Collection[int]) -> None:
         try:
-            watch.tick(asked=watch.driver.row.id in self._asked)
+            watch.tick(asked=watch.driver.row.id in asked)
         except ports.LeaseLost:
             self._drop(watch)
             return
@@ -94,7 +100,7 @@ class Loop:
         self.watches.remove(watch)
         watch.close()
 
-    def _sleep(self) -> None:
+    def _sleep(self) -> _Stir:
         """Until the next tick is due, something dies, or a signal comes. Output is shown meanwhile."""
         while not self.leaving:
             left = min((watch.due_in() for watch in self.watches), default=1.0)
@@ -107,22 +113,24 @@ class Loop:
                 self.on_signal(signum)
             if self.shown is not None:
                 self.shown()
-            self._woken, self._touched = bool(signums), self._died() if self.alarm.told else ()
-            if self._woken or self._touched or step >= left or self._pressed():
-                return
+            touched = self._died() if self.alarm.told else ()
+            if signums or touched or step >= left or self._pressed():
+                return _Stir(bool(signums), touched)
+        return _Stir()
 
     def _pressed(self) -> bool:
         """Whether somebody asks something of one of these runs."""
         if not self.watches or time.monotonic() - self._asked_at < _ASKED_EVERY_S:
             return False
-        self._look_for_requests()
-        return any(watch.driver.row.id in self._asked for watch in self.watches)
+        asked = self._asked()
+        return any(watch.driver.row.id in asked for watch in self.watches)
 
-    def _look_for_requests(self) -> None:
+    def _asked(self) -> Collection[int]:
         """Whom open requests are for: one question for all runs."""
-        self._asked_at, self._asked = time.monotonic(), ()
+        self._asked_at = time.monotonic()
         with contextlib.suppress(ports.StoreUnavailable):
-            self._asked = self.watches[0].driver.store.asked() if self.watches else ()
+            return self.watches[0].driver.store.asked() if self.watches else ()
+        return ()
 
     def _died(self) -> Collection[int]:
         """Runs of which a descriptor that was waited for is not waited for any more."""
