@@ -60,9 +60,9 @@ def _agreed(host: str, line: str) -> bool:
 @click.argument("words", metavar="VERB [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(host: str, words: tuple[str, ...]) -> int:
     """Run a verb of the Runward there: `runward remote exec HOST status RUN --json`. Its exit code is ours."""
-    from runward.wiring import far, far_launching
+    from runward.wiring import far, far_asking
 
-    done = far_launching.there(far.host_of(host), words)
+    done = far_asking.ask(far.host_of(host), words)
     sys.stdout.write(done.text)
     sys.stderr.write(done.stderr.decode("utf-8", "replace"))
     return done.code if done.code is not None else 125

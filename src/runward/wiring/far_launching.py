@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from runward import ports
 from runward.core import errors
-from runward.wiring import far, saying, setting_up
+from runward.wiring import far, far_asking, handbooks, saying
 
 
 def launch(place: str, words: list[str]) -> int:
@@ -29,7 +29,7 @@ def _detached(host: str, verb: str, words: Sequence[str], own: Sequence[str]) ->
     """The box's host, and what its Runward says to the words; `own`: those of the words that are Runward's."""
     box = far.boxes((f"ssh:{host}/",), None)[0]
     detach = () if "--detach" in own else ("--detach",)
-    return box.host, there(box.host, (verb, *detach, *words), _OUTLIVING.get(box.detach, ()))
+    return box.host, far_asking.ask(box.host, (verb, *detach, *words), _OUTLIVING.get(box.detach, ()))
 
 
 def _told(host: str, done: ports.Completed) -> int:
@@ -60,38 +60,12 @@ def _keep_handbook(host: str, own: list[str]) -> None:
     named = [word.removeprefix("--name=") for word in own if word.startswith("--name=")]
     named += [own[i + 1] for i, word in enumerate(own[:-1]) if word == "--name"]
     if named:
-        from runward.wiring import handbooks
-
         with contextlib.suppress(errors.RunwardError, OSError):
             handbooks.there(host, named[-1])
 
 
 _OUTLIVING = {"systemd-run": ("systemd-run", "--user", "--scope", "--quiet", "--")}
 """What must stand before a command that is to outlive its login; elsewhere a session of its own is enough."""
-
-
-def there(host: str, words: Sequence[str], before: Sequence[str] = ()) -> ports.Completed:
-    """What the Runward of a box answers to these words; `before` them another command may stand.
-
-    Raises Unreachable when there is none, or no way to it.
-    """
-    try:
-        done = far.runner(host).run(
-            ports.Call(
-                (*before, "/bin/sh", "-c", setting_up.FIND, "sh", *words), deadline_s=180.0, limit=16 << 20
-            )
-        )
-    except ports.ContactLost as lost:
-        raise errors.Unreachable(errors.Problem(str(lost))) from None
-    if done.code == 127 and b"runward is not installed there" in done.stderr:
-        raise errors.Unreachable(
-            errors.Problem(
-                "runward is not installed there",
-                where=f"ssh:{host}/",
-                next_step=f"runward remote setup {host}",
-            )
-        )
-    return done
 
 
 def without_place(words: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from runward.core import durations, errors, options, resume
 from runward.store import folders
 from runward.ui import handbook
-from runward.wiring import far, places, saying
+from runward.wiring import far, far_asking, places, saying
 
 
 def of_run(name: str, body: Mapping[str, Any]) -> str:
@@ -66,10 +66,8 @@ def there(host: str, run: str) -> str:
 
     Raises NotFound for a run that is none, Unreachable when there is no copy either.
     """
-    from runward.wiring import far_launching
-
     try:
-        done = far_launching.there(host, ("handbook", run))
+        done = far_asking.ask(host, ("handbook", run))
     except errors.Unreachable:
         path = os.path.join(_folder(far.safe_name(host)), far.safe_name(run) + ".md")
         if not os.path.exists(path):

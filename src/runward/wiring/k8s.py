@@ -3,7 +3,9 @@
 import os
 import shlex
 import shutil
+import time
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 
@@ -124,3 +126,17 @@ def node_facts(of: backend.Cluster, end: job.JobStatus) -> tuple[tuple[job.Witne
     if why:
         return (), ()
     return kubernetes_nodes.witnesses(node, end.node, end), kubernetes_nodes.texts(node, end.node)
+
+
+def ended_with(pod: str, seen: bool) -> job.JobStatus | None:
+    """The end of a whole pod, where the cluster says it: nobody saw the exit of a process in it."""
+    try:
+        one = pods()
+        found = one.poll([pod])[pod]
+        if isinstance(found, job.JobStatus):
+            return replace(found, exit=job.ExitStatus.unseen()) if found.state.final else None
+        if not seen or one.pod(pod) is not None:
+            return None
+    except (ports.ContactLost, errors.UsageError):
+        return None
+    return job.JobStatus(job.JobState.CANCELLED, "Deleted", job.ExitStatus.unseen(), ended_at=time.time())

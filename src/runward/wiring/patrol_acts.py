@@ -108,10 +108,10 @@ def _checked_command(visit: patrol.Visit, facts: far_facts.Facts) -> tuple[str, 
 
 def _take_up(box: inventory.Box) -> str:
     """`runward watch --detach` there: a lock makes one watcher of many, so it may be repeated."""
-    from runward.wiring import far_launching
+    from runward.wiring import far_asking
 
     try:
-        done = far_launching.there(box.host, ("watch", "--detach"))
+        done = far_asking.ask(box.host, ("watch", "--detach"))
     except errors.RunwardError as error:
         return f"not taken up: {error}"
     said = done.stderr.decode("utf-8", "replace").strip() or done.text.strip()

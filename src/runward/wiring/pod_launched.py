@@ -9,7 +9,7 @@ from runward.app import pulse
 from runward.backends.pod import backend
 from runward.core import checkpoints, effects, errors, job, observations, options, resume
 from runward.store import folders
-from runward.wiring import places, pod_directory, pod_looks, pod_runs, processes
+from runward.wiring import k8s, places, pod_directory, pod_looks, processes
 from runward.wiring.place import Place
 
 KEPT = "pod.json"
@@ -87,7 +87,7 @@ def place(asked: options.RunOptions) -> Place:
     """The place of a run whose attempts are commands in a pod."""
     pod = pod_of(asked.target)
     runner = pod_looks.named(pod)
-    one = backend.Pod(runner, lambda seen: pod_runs.ended_with(pod, seen))
+    one = backend.Pod(runner, lambda seen: k8s.ended_with(pod, seen))
     return Place(
         backend=one,
         describe=lambda handle: observations.Launched(handle.partition("@")[0], handle),

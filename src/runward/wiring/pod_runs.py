@@ -4,14 +4,14 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from runward import ports
 from runward.app import pulse
 from runward.backends.pod import files
 from runward.core import errors, job, observations, options
-from runward.wiring import k8s, pod_looks
+from runward.wiring import k8s, pod_launched, pod_looks
 from runward.wiring.place import Place
 
 _GIVEN = "given:"
@@ -57,20 +57,6 @@ def _probe(runner: ports.Runner, pid: int) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def ended_with(pod: str, seen: bool) -> job.JobStatus | None:
-    """The end of a whole pod, where the cluster says it: nobody saw the exit of a process in it."""
-    try:
-        one = k8s.pods()
-        found = one.poll([pod])[pod]
-        if isinstance(found, job.JobStatus):
-            return replace(found, exit=job.ExitStatus.unseen()) if found.state.final else None
-        if not seen or one.pod(pod) is not None:
-            return None
-    except (ports.ContactLost, errors.UsageError):
-        return None
-    return job.JobStatus(job.JobState.CANCELLED, "Deleted", job.ExitStatus.unseen(), ended_at=time.time())
-
-
 @dataclass
 class _Process:
     """A backend for one process in a pod: looked at, never ended."""
@@ -96,7 +82,7 @@ class _Process:
         try:
             found = _probe(self.runner, self.pid)
         except ports.ContactLost as lost:
-            self.over = ended_with(self.pod, bool(self.last))
+            self.over = k8s.ended_with(self.pod, bool(self.last))
             return self.over or job.Unseen(str(lost), time.time())
         if found is None or found["start"] != handle.rpartition("@")[2] or found["state"] in "ZX":
             word, unseen = "exit not seen", job.ExitStatus.unseen()
@@ -135,8 +121,6 @@ class _Process:
 def place(asked: options.RunOptions, acts: bool = True) -> Place:
     """The place of a process in a pod: one that was found there, or one that is started there."""
     if asked.target.endswith("/"):
-        from runward.wiring import pod_launched
-
         return pod_launched.place(asked)
     del acts
     pod, pid = parse(asked.target)

@@ -12,12 +12,6 @@ from runward.wiring import far, packing
 
 TOP = "~/.local/share/runward"
 LINK = "~/.local/bin/runward"
-FIND = (
-    'command -v runward >/dev/null 2>&1 && exec runward "$@"; '
-    'r=$HOME/.local/share/runward/current/bin/runward; [ -x "$r" ] && exec "$r" "$@"; '
-    "echo 'runward is not installed there' >&2; exit 127"
-)
-"""For `sh -c FIND sh WORDS...`: the Runward of the box's PATH, else the one that was set up there."""
 WITHOUT = "runward patrol, wait, fleet and verify-transfer work all the same: they need a shell there"
 
 _LOOK = r"""

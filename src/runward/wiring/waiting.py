@@ -165,7 +165,7 @@ def _dead(found: far_facts.Facts, life: Life) -> str | None:
 
 def _far_run_asker(host: str, name: str, condition: str) -> Ask:
     """A run of the box's own Runward."""
-    from runward.wiring import far_launching
+    from runward.wiring import far_asking
 
     if not _of_state(condition):
         raise errors.UsageError(
@@ -176,7 +176,7 @@ def _far_run_asker(host: str, name: str, condition: str) -> Ask:
         )
 
     def ask() -> Look:
-        done = far_launching.there(host, ("status", "--json", "--", name))
+        done = far_asking.ask(host, ("status", "--json", "--", name))
         if done.code == errors.NotFound.exit_code:
             raise errors.NotFound(errors.Problem(f"no run {name!r} there", host))
         try:
