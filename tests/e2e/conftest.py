@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import commands
 import runward
 from waiting import wait_until
 
@@ -47,22 +48,10 @@ class Box:
 
     def cli(self, *args: str, rc: int | None = 0, **more: object) -> subprocess.CompletedProcess[str]:
         """One command of ours to its end; `rc` None takes any exit code."""
-        done = subprocess.run(
-            [sys.executable, "-m", "runward", *args],
-            env={**self.env, **more.pop("env", {})},
-            cwd=self.work,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE_S,
-            check=False,
-            **more,
+        env = {**self.env, **more.pop("env", {})}
+        return commands.runward(
+            env, *args, code=rc, cwd=self.work, stdin=subprocess.DEVNULL, errors="replace", **more
         )
-        assert rc is None or done.returncode == rc, (
-            f"{args}: rc {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        return done
 
     def start(self, *args: str, **more: object) -> subprocess.Popen:
         """`runward run ARGS` in the foreground, left running; its words go to files."""

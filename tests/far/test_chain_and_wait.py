@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import commands
 from waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -18,15 +19,7 @@ def env(tmp_path):
 
 
 def runward(env, cwd, *argv):
-    return subprocess.run(
-        [sys.executable, "-m", "runward", *argv],
-        env=env,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return commands.runward(env, *argv, cwd=cwd)
 
 
 FREE = ("--min-free", "1", "--min-free-inodes", "1")

@@ -1,5 +1,6 @@
 """Copies and checkpoints of far boxes, and the gate before a disk that is full."""
 
+import functools
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import zipfile
 
 import pytest
 
+import commands
 from waiting import wait_until
 
 pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
@@ -18,13 +20,7 @@ def box(net):
     return net.add(shell="/bin/dash", settings="SetEnv PATH=/usr/bin:/bin")
 
 
-def runward(env, *argv, code=0, cwd=None):
-    done = subprocess.run(
-        [sys.executable, "-m", "runward", *argv], env=env, cwd=cwd, capture_output=True, text=True, timeout=180,
-        check=False,
-    )  # fmt: skip
-    assert code is None or done.returncode == code, (argv, done.stdout, done.stderr)
-    return done
+runward = functools.partial(commands.runward, code=0)
 
 
 NAMES = ["plain", "a b", "it's $(touch pwned)", "new\nline", "-rf"]

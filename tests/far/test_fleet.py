@@ -1,11 +1,10 @@
 """An inventory of real boxes: what idle ones cost, how long a dead one is silent, and how work is detached there."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
+import commands
 from waiting import wait_until
 
 pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
@@ -13,19 +12,7 @@ pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
 
 @pytest.fixture
 def runward(env):
-    def call(*argv, code=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "runward", *argv],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert code is None or done.returncode == code, done.stderr
-        return done.stdout
-
-    return call
+    return lambda *argv, code=0: commands.runward(env, *argv, code=code).stdout
 
 
 def test_idle_boxes_say_what_they_cost_and_dead_ones_how_long_they_are_silent(net, runward, tmp_path):

@@ -1,10 +1,10 @@
 """Handbooks of runs and chains: printed, and lying beside what they describe."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+
+import commands
 
 pytestmark = pytest.mark.e2e
 
@@ -13,15 +13,7 @@ pytestmark = pytest.mark.e2e
 def runward(tmp_path):
     env = {**os.environ, "RUNWARD_STATE_DIR": str(tmp_path / "state")}
 
-    def call(*argv, code=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "runward", *argv], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120,
-            check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stderr
-        return done.stdout
-
-    return call
+    return lambda *argv, code=0: commands.runward(env, *argv, code=code, cwd=tmp_path).stdout
 
 
 def test_a_handbook_says_state_command_and_reasons_hides_secrets_and_lies_beside_the_run(runward, tmp_path):

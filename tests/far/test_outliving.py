@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import commands
 import farboxes
 from runward import ports
 from waiting import wait_until
@@ -84,16 +85,14 @@ def test_a_resumed_training_lives_where_the_inventory_says(net, box, env, tmp_pa
     ]
     (box.home / "runward-resume.log").touch()
     act = [*wishes, "--resume", "python3 train.py", "--act"]
-    done = subprocess.run([sys.executable, "-m", "runward", *act], env=env, capture_output=True, text=True, timeout=120,
-                          check=False)  # fmt: skip
+    done = commands.runward(env, *act)
     row = json.loads(done.stdout)
     try:
         assert str(row["acted"]).startswith("resumed: started as runward-resume-"), (row, done.stderr)
         name = row["acted"].rpartition(" ")[2]
         wait_until(lambda: "Epoch 1/9" in (box.home / "runward-resume.log").read_text(), "it writes")
         assert name in there(net, box, *SEEN_AS[detach])
-        again = json.loads(subprocess.run([sys.executable, "-m", "runward", *wishes], env=env, capture_output=True,
-                                          text=True, timeout=120, check=False).stdout)  # fmt: skip
+        again = json.loads(commands.runward(env, *wishes).stdout)
         assert (again["alive"], again["seen"]["processes"] >= 1) == (True, True), again
     finally:
         there(net, box, "pkill", "-f", "train[.]py")
@@ -104,9 +103,9 @@ def test_a_resumed_training_lives_where_the_inventory_says(net, box, env, tmp_pa
 def test_a_run_handed_to_a_box_that_ends_logins_begins_in_a_scope_of_its_own(net, box, env, tmp_path):
     need_systemd(net, box)
     path = listed(tmp_path, box, "systemd-run")[1]
-    done = subprocess.run([sys.executable, "-m", "runward", "run", "--on", f"ssh:{box.alias}/", "--", "true"],
-                          env={**env, "RUNWARD_INVENTORY": path}, capture_output=True, text=True, timeout=120,
-                          check=False)  # fmt: skip
+    done = commands.runward(
+        {**env, "RUNWARD_INVENTORY": path}, "run", "--on", f"ssh:{box.alias}/", "--", "true"
+    )
     assert "/run-r" in done.stdout, done.stderr
     assert ".scope" in done.stdout
 

@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+
+import commands
 
 pytestmark = [pytest.mark.sshd, pytest.mark.e2e]
 
@@ -27,20 +27,14 @@ def test_the_words_arrive_whole_and_the_run_is_detached(net, tmp_path):
     }
 
     def run(alias):
-        return subprocess.run(
-            [sys.executable, "-m", "runward", "run", "--on", f"ssh:{alias}/", *WORDS],
-            env=env, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        return commands.runward(env, "run", "--on", f"ssh:{alias}/", *WORDS)
 
     done = run(box.alias)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["run", "--detach", *WORDS]
     assert not (box.home / "pwned").exists()
     words = ["--name", "a b", f"ssh:{box.alias}/local:1", "--log", "x y"]
-    done = subprocess.run(
-        [sys.executable, "-m", "runward", "attach", *words],
-        env=env, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = commands.runward(env, "attach", *words)
     assert json.loads(done.stdout) == ["attach", "--detach", "--name", "a b", "local:1", "--log", "x y"]
     done = run(bare.alias)
     assert done.returncode == 75

@@ -1,13 +1,13 @@
 """`runward remote`: Runward put on real far boxes, and a run that lives there while link and box do not."""
 
+import functools
 import json
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+import commands
 import farboxes
 from runward import ports
 from waiting import wait_until
@@ -31,17 +31,7 @@ while True:
 """
 
 
-def runward(env, *argv, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "runward", *argv],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert code is None or done.returncode == code, (argv, done.stdout, done.stderr)
-    return done
+runward = functools.partial(commands.runward, code=0)
 
 
 def there(env, box, *argv, code=0):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import runward
 from fakes import kubectl, ray_api
 from runward.core import errors
 from runward.wiring import health as reports
@@ -216,17 +216,6 @@ def test_a_pod_is_asked_by_kubectl(programs, tmp_path, monkeypatch):
     assert (found["state"], found["progress"]["step"], found["network"]["transport"]) == ("running", 3, "ib")
     assert found["checkpoints"]["complete"] == 1
     assert found["issues"] == ["it is running, and no GPU is used: none is above 5 %"]
-
-
-def runward(env: dict[str, str], *argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "runward", *argv],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_a_run_of_ours_is_reported_by_name_while_it_lives_and_afterwards(tmp_path):

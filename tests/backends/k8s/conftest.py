@@ -2,12 +2,11 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 
 import pytest
 
+import commands
 from kubeapi import Cluster, Served
 from runward.backends.k8s import backend, direct, feed, kubectl
 from runward.runners import local
@@ -87,15 +86,5 @@ def jobs(lightkube_way):
 
 @pytest.fixture
 def cli(tmp_path):
-    def run(*argv):
-        env = {**os.environ, "RUNWARD_STATE_DIR": str(tmp_path / "state"), "RUNWARD_TICKS__K8S": "1s"}
-        return subprocess.run(
-            [sys.executable, "-m", "runward", *argv],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-
-    return run
+    mine = {"RUNWARD_STATE_DIR": str(tmp_path / "state"), "RUNWARD_TICKS__K8S": "1s"}
+    return lambda *argv: commands.runward({**os.environ, **mine}, *argv)

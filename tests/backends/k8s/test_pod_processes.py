@@ -1,5 +1,6 @@
 """A process in a pod, watched by the pod's own python3 through a stand-in kubectl that executes here."""
 
+import functools
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import threading
 
 import pytest
 
+import commands
 from fakes import kubectl
 from runward.core import errors
 from runward.wiring import pod_runs
@@ -24,12 +26,7 @@ def cli(tmp_path, monkeypatch):
     monkeypatch.setenv("RUNWARD_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("RUNWARD_TICKS__K8S", "1s")
 
-    def run(*argv):
-        return subprocess.run(
-            [sys.executable, "-m", "runward", *argv], capture_output=True, text=True, timeout=240, check=False
-        )
-
-    return run
+    return functools.partial(commands.runward, None)
 
 
 def test_steps_and_the_end_of_a_process_in_a_pod_are_told(cli, tmp_path):

@@ -1,5 +1,6 @@
 """Runs in a pod: a keeper there, reached through a stand-in kubectl that executes here; real processes throughout."""
 
+import functools
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import commands
 from fakes import kubectl
 from runward import ports
 from runward.backends.pod import backend
@@ -81,10 +83,7 @@ def ended(pod, handle):
     return status(pod, handle)
 
 
-def runward(*argv):
-    return subprocess.run(
-        [sys.executable, "-m", "runward", *argv], capture_output=True, text=True, timeout=240, check=False
-    )
+runward = functools.partial(commands.runward, None)
 
 
 def test_a_killed_training_goes_on_from_the_newest_checkpoint_that_the_pod_sees(stand_in):

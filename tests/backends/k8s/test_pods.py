@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import commands
 from runward import ports
 from runward.backends.k8s import asked, kubectl, targets
 from runward.core import errors, job, kubernetes
@@ -158,15 +159,7 @@ def test_a_pod_runs_commands_reads_files_and_tells_what_is_missing(folder, tmp_p
 
 
 def runward(state: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
-    env = {**os.environ, "RUNWARD_STATE_DIR": str(state)}
-    return subprocess.run(
-        [sys.executable, "-m", "runward", *argv],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+    return commands.runward({**os.environ, "RUNWARD_STATE_DIR": str(state)}, *argv)
 
 
 def test_health_names_idle_gpus_and_the_network_that_is_used(folder, tmp_path):

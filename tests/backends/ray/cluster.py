@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import commands
 import runward
 import waiting
 from runward import ports
@@ -68,15 +69,7 @@ class Runward:
         }
 
     def __call__(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "runward", *argv],
-            env=self.env,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return commands.runward(self.env, *argv, cwd=self.folder)
 
     def begin(self, *argv: str) -> "subprocess.Popen[bytes]":
         with open(self.folder / "runward.log", "ab") as log:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import commands
 import runward
 import waiting
 from backends.slurm import cluster as clusters
@@ -41,10 +42,7 @@ class World:
         return path
 
     def runward(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "runward", *argv]
-        return subprocess.run(
-            command, env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
-        )
+        return commands.runward(self.env, *argv, cwd=self.folder)
 
     def start(self, *argv: str, **more: str) -> "subprocess.Popen[bytes]":
         """A command of ours, with `more` in its environment."""
