@@ -45,7 +45,8 @@ PreemptMode=REQUEUE
 PreemptExemptTime=00:00:00
 JobRequeue=1
 JobFileAppend=1
-MinJobAge=300
+# What ended before all other tests is asked for after them, on a slow machine too.
+MinJobAge=3600
 KillWait=2
 OverTimeLimit=0
 SlurmdTimeout=10
