@@ -15,7 +15,7 @@ from runward.wiring import log_paths
 ENGINE = wired.engine()
 
 
-def judged(log, ctx=None, attempt=None, cut=None):
+def judged(log, ctx=None, attempt=None, cut=None, engine=ENGINE):
     data = log.encode()
     pieces = [data] if cut is None else [data[at : at + cut] for at in range(0, len(data), cut)]
     offset, chunks = 0, []
@@ -23,7 +23,7 @@ def judged(log, ctx=None, attempt=None, cut=None):
         chunks.append(ports.Chunk(offset, piece))
         offset += len(piece)
     logs = [app.Log(signals.Source("run.log", None, None, 2031), chunks)]
-    return app.judge(ENGINE, logs, context.from_json({"exit_code": 1} if ctx is None else ctx), attempt)
+    return app.judge(engine, logs, context.from_json({"exit_code": 1} if ctx is None else ctx), attempt)
 
 
 STEPS = "".join(f"step {n} | loss 2.{n} | 0.5 s/it\n" for n in range(10, 60, 10))
@@ -193,6 +193,43 @@ def test_a_spike_before_an_early_stop_is_instability():
     log = rows + "step 9 | loss 7.9 | grad_norm 412.0\nEarly stopping triggered at step 9\n"
     found = judged(log)
     assert (found.verdict.cause, found.verdict.action) == ("numerical_instability", "hold")
+
+
+OWN = """
+family: own
+rules:
+- {name: own_shard, pattern: shard is torn, role: root, cause: data_error, weight: 70, says: damaged}
+- {name: own_mount, pattern: no such share, role: root, cause: io_error, weight: 70, action: hold, alone: wait}
+- {name: own_pump, pattern: coolant pump slows, role: root, cause: gpu_hardware, weight: 70, live: true, running: true}
+- {name: own_upload, pattern: upload was lost, role: root, cause: io_error, weight: 70, live: true, phase: checkpoint}
+- {name: own_launcher, pattern: 'first to fall: (?P<rank>[0-9]+)', role: advice, says: ended_first}
+"""
+RANKS = "".join(
+    f"[rank{rank}]: ready\n[rank{rank}]: no such port, asking again: Connection refused\n"
+    for rank in range(8)
+)
+LIVE = {"process": "running"}
+
+
+@pytest.mark.parametrize(
+    ("log", "ctx", "said"),
+    [
+        ("RuntimeError: shard is torn: /d/a.parquet\n", None, ("data_error", "hold", None)),
+        ("loading /d/checkpoints/7: shard is torn\n", None, ("checkpoint_corrupt", "resume_previous", None)),
+        (RANKS + "[rank3]: no such share\n", None, ("io_error", "wait", 3)),
+        (RANKS + "[rank3]: no such share\n[rank4]: no such share\n", None, ("io_error", "hold", 3)),
+        (STEPS + "coolant pump slows\n", LIVE, ("gpu_hardware", "restart_elsewhere", None)),
+        (STEPS + "coolant pump slows\n", None, ("unknown", "restart", None)),
+        (STEPS + "upload was lost\n", LIVE, ("io_error", "restart", None)),
+        (STEPS + "upload was lost\nsaving checkpoint to /c/8\n", LIVE, ("none", "none", None)),
+        (STEPS + "first to fall: 6\n", {"exit_code": 137}, ("killed", "restart", 6)),
+    ],
+)
+def test_what_a_users_rule_declares_is_acted_on(tmp_path, log, ctx, said):
+    (tmp_path / "own.yaml").write_text(OWN)
+    engine = wired.engine([str(tmp_path / "own.yaml")])
+    found = judged(log, ctx, engine=engine)
+    assert (found.verdict.cause, found.verdict.action, found.verdict.rank) == said
 
 
 def test_secrets_do_not_leave():

@@ -34,6 +34,8 @@ def test_a_rule_matches_its_examples_and_not_its_counter_examples(rule):
         ({"name": "a", "pattern": "abc", "role": "benign", "weight": 300}, "0 to 100"),
         ({"name": "a", "pattern": "abc", "role": "benign", "summary": "{size}"}, "no named group"),
         ({"name": "a", "pattern": "abc\\n", "role": "benign"}, "one line"),
+        ({"name": "a", "pattern": "abc", "role": "benign", "says": "launch"}, "did you mean 'launcher'"),
+        ({"name": "a", "pattern": "abc", "role": "benign", "alone": "stop"}, "alone: 'stop' is not known"),
         ("nonsense", "a rule is a mapping"),
     ],
 )

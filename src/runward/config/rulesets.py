@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import runward
 from runward.core import errors, literals, rules
 
-FORMAT = 5
+FORMAT = 6
 """Part of the key of what is compiled: raise it when the compiled form changes."""
 INDEX = "compiled.json"
 """Beside the shipped families: their compiled form."""

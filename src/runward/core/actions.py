@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from runward.core import candidates, casebook, context, failures, regexes
+from runward.core import candidates, casebook, context, failures, regexes, rules
 
 _C, _A, _S = failures.Cause, failures.Action, failures.Scope
 DEFAULTS: Mapping[failures.Cause, failures.Action] = {
@@ -88,8 +88,9 @@ def _special(
         return _of_timeout(book)
     if _comes_again(chosen, book, ctx):
         return _A.HOLD
-    if chosen.rule in _OF_A_DEVICE and _one_of_many(chosen, book):
-        return _A.RESTART_ELSEWHERE
+    rule = book.rules.get(chosen.rule)
+    if rule is not None and rule.alone is not None and _one_of_many(chosen, book):
+        return rule.alone
     if chosen.cause is _C.HOST_OOM and ctx.state.startswith("EVICTED") and chosen.entry is None:
         return _A.RESTART_ELSEWHERE
     return None
@@ -114,11 +115,7 @@ def _comes_again(chosen: candidates.Candidate, book: casebook.Casebook, ctx: con
         case _C.SEGFAULT:
             alone = not book.ranks and not book.nodes
             return chosen.rule == "faulthandler_segfault" and alone and not book.progress
-    return chosen.rule == "python_file_missing" and _one_of_many(chosen, book)
-
-
-_OF_A_DEVICE = ("cuda_invalid_device", "cuda_no_device")
-"""A wrong setting where all ranks say so; where one of them does, its node lacks a GPU."""
+    return False
 
 
 def _one_of_many(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
@@ -129,7 +126,7 @@ def _one_of_many(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
 
 def _inner_restarts(book: casebook.Casebook) -> int:
     """How often a launcher restarted the ranks by itself without a step in between."""
-    return book.count("elastic_inner_restart") if not book.progress else 0
+    return book.count(rules.Says.RESTARTED) if not book.progress else 0
 
 
 def _at_start(book: casebook.Casebook) -> bool:

@@ -88,7 +88,7 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         traceback = by_place.get((entry.signal.file, entry.signal.offset))
         if traceback and (traceback.ignored or (candidate.rule == _PASSING and not traceback.quoted)):
             continue  # the end of a traceback is not said in passing, whatever stands before it
-        if candidate.rule in _DAMAGED:
+        if rule.says is rules.Says.DAMAGED:
             reading = (traceback and traceback.reading) or _said_to_read(entry.signal.text)
             candidate = _by_reader(candidate, reading or _announced(book, entry))
         if candidate.rule == "faulthandler_bus" and _in_mapped_file(book, entry):
@@ -155,10 +155,6 @@ def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
     if "exitcode" in signal.fields or "signum" in signal.fields:
         return _status(base, signal)
     return base
-
-
-_DAMAGED = ("data_words", "python_data", "python_pickle", "checkpoint_truncated")
-"""Rules of files that end too early or do not decode: whether of data or a checkpoint, the frames tell."""
 
 
 _MAPPED = "{rank} died while it read a mapped file that was cut short or went away"

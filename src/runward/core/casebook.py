@@ -239,6 +239,13 @@ class Casebook:
         found = [self.named(e) for (name, _), bucket in self.buckets.items() if name in names for e in bucket]
         return sorted(found, key=lambda entry: entry.order)
 
+    def saying(self, word: rules.Says) -> list[Entry]:
+        """Kept entries of rules that say so, in the order they were read."""
+        return self.of_rule(*self._that_say(word))
+
+    def _that_say(self, word: rules.Says) -> list[str]:
+        return [name for name, rule in self.rules.items() if rule.says is word]
+
     def with_field(self, field_name: str) -> list[Entry]:
         """Kept entries whose rule captured this field."""
         found = [
@@ -258,9 +265,10 @@ class Casebook:
         """How many new steps were told after an entry, of those that are kept."""
         return sum(1 for one in self.advances if one.order > order)
 
-    def count(self, rule: str) -> int:
-        """How often a rule was seen, all ranks together."""
-        return sum(bucket.count for (name, _), bucket in self.buckets.items() if name == rule)
+    def count(self, word: rules.Says) -> int:
+        """How often that was said, all ranks together."""
+        names = self._that_say(word)
+        return sum(bucket.count for (name, _), bucket in self.buckets.items() if name in names)
 
     def span(self) -> failures.ProgressSpan:
         """First and last step over all files; the file with most progress lines speaks."""

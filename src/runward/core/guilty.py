@@ -9,6 +9,7 @@ from runward.core import (
     prefixes,
     regexes,
     roster,
+    rules,
     voices,
     whose,
 )
@@ -47,14 +48,6 @@ _FAILED = (
 )
 _BODY = 600
 _SAVED = (_C.DISK_FULL, _C.IO_ERROR, _C.CHECKPOINT_CORRUPT)
-_ENDED_FIRST = (
-    "spawn_exception",
-    "launcher_bad_rank",
-    "mpi_first_to_end",
-    "mpirun_rank_wrapped",
-    "mpi_abort",
-)
-"""Lines of launchers that name the rank that ended first and say no more."""
 _SIGTERM = "-15"
 
 
@@ -179,7 +172,7 @@ def _launchers(case: whose.Case) -> int | None:
     ended = evidence.launcher_end(case.found, case.chosen.cause)
     if ended is None or ended.rank is None or ended.entry is None:
         roots = [row.rank for row in case.known.rows if row.root and row.code != _SIGTERM]
-        told = [entry.signal.rank for entry in case.book.of_rule(*_ENDED_FIRST)]
+        told = [entry.signal.rank for entry in case.book.saying(rules.Says.ENDED_FIRST)]
         return roots[-1] if roots else next(iter(told), None)
     return whose.of_local(ended.rank, ended.entry.signal, case) if ended.rule in _LOCAL else ended.rank
 

@@ -2,7 +2,7 @@
 
 import math
 
-from runward.core import candidates, casebook, context, failures, signals
+from runward.core import candidates, casebook, context, failures, rules, signals
 
 _C, _A = failures.Cause, failures.Action
 SPIKE = 10.0
@@ -40,7 +40,7 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
         )
         at = f" at step {first.step:.0f}" if first.step is not None else ""
         return _made(first.entry, 64, f"the loss {word}{at} and stays so ({trailing} reports)")
-    if ended or book.of_rule(*_STOPS):
+    if ended or book.saying(rules.Says.EARLY_STOP):
         return _spike(samples)
     return None
 
@@ -54,9 +54,6 @@ def _frozen(samples: list[casebook.Sample]) -> casebook.Sample | None:
     grads = [s.grad_norm for s in last if s.grad_norm is not None and not math.isfinite(s.grad_norm)]
     still = len({s.loss for s in last}) == 1
     return last[0] if len(grads) == _FROZEN and still else None
-
-
-_STOPS = ("early_stop",)
 
 
 def _spike(samples: list[casebook.Sample]) -> candidates.Candidate | None:

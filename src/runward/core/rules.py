@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +17,27 @@ TRACEBACK = "python_traceback_start"
 """The rule whose hits open a traceback."""
 _KEYS = frozenset(
     {"name", "pattern", "role", "cause", "scope", "action", "weight", "summary", "advice", "match"}
-    | {"no_match", "phase", "edge", "body", "live", "terminal"}
+    | {"no_match", "phase", "edge", "body", "live", "running", "terminal", "alone", "says"}
 )
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _FIELDS = re.compile(r"(?:\{[^{}]*\})+")
+
+
+class Says(StrEnum):
+    """What a line tells beside its role and cause.
+
+    damaged: a file ends early or does not decode; the frames above it tell whether that is data or a checkpoint.
+    early_stop: the training ends itself by its own measure. ended_first: a launcher names the rank that ended first.
+    launcher: a launcher with ranks of its own speaks. restarted: a launcher begins again by itself.
+    tracker: a service beside the training does not answer and is asked again: a run without steps waits for it.
+    """
+
+    DAMAGED = "damaged"
+    EARLY_STOP = "early_stop"
+    ENDED_FIRST = "ended_first"
+    LAUNCHER = "launcher"
+    RESTARTED = "restarted"
+    TRACKER = "tracker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +59,20 @@ class Rule:
     summary: str = ""
     advice: tuple[failures.Advice, ...] = ()
     phase: str = ""
+    """Which one a line begins or ends. The one that a failure belongs to: over when a live one's is entered again; for
+    a run that lives, over `startup` when steps are made."""
     edge: str = ""
     body: bool = False
     """The match must begin where the message begins: after prefixes of rank, time and level."""
     live: bool = False
     """Counts although steps go on after it: an outcome, not a caught fault (loss is NaN, wrong transport)."""
+    running: bool = False
+    """Only of a run that lives: of one that is over it explains nothing."""
     terminal: bool = False
     """Its process or job is over: steps that come later are another rank's or another attempt's."""
+    alone: failures.Action | None = None
+    """What helps where of many ranks only one says it."""
+    says: Says | None = None
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
 
@@ -58,17 +83,17 @@ class Rule:
         return self.role in calm and self.name != TRACEBACK
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for the compiled cache; example lines stay in the source file."""
-        return {
+        """Plain values for the compiled cache, without what is usual; example lines stay in the source file."""
+        said = {
             "name": self.name,
             "family": self.family,
             "pattern": self.pattern,
             "role": str(self.role),
             "effort": list(self.effort),
             "need": [list(self.need.alternatives), self.need.nocase, self.need.lo, self.need.hi],
-            "cause": self.cause and str(self.cause),
-            "scope": self.scope and str(self.scope),
-            "action": self.action and str(self.action),
+            "cause": self.cause,
+            "scope": self.scope,
+            "action": self.action,
             "weight": self.weight,
             "summary": self.summary,
             "advice": [[item.do, item.why] for item in self.advice],
@@ -76,13 +101,18 @@ class Rule:
             "edge": self.edge,
             "body": self.body,
             "live": self.live,
+            "running": self.running,
             "terminal": self.terminal,
+            "alone": self.alone,
+            "says": self.says,
         }
+        return {key: value for key, value in said.items() if value or key == "weight"}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Rule":
         """The rule of a compiled cache. Raises KeyError, TypeError or ValueError on anything else."""
         alternatives, nocase, lo, hi = raw["need"]
+        said = raw.get
         return cls(
             raw["name"],
             raw["family"],
@@ -90,17 +120,20 @@ class Rule:
             signals.Role(raw["role"]),
             literals.Required(tuple(alternatives), nocase, lo, hi),
             (raw["effort"][0], raw["effort"][1]),
-            failures.Cause(raw["cause"]) if raw["cause"] else None,
-            failures.Scope(raw["scope"]) if raw["scope"] else None,
-            failures.Action(raw["action"]) if raw["action"] else None,
+            failures.Cause(raw["cause"]) if "cause" in raw else None,
+            failures.Scope(raw["scope"]) if "scope" in raw else None,
+            failures.Action(raw["action"]) if "action" in raw else None,
             raw["weight"],
-            raw["summary"],
-            tuple(failures.Advice(do, why) for do, why in raw["advice"]),
-            raw["phase"],
-            raw["edge"],
-            raw["body"],
-            raw["live"],
-            raw["terminal"],
+            said("summary", ""),
+            tuple(failures.Advice(do, why) for do, why in said("advice", ())),
+            said("phase", ""),
+            said("edge", ""),
+            said("body", False),
+            said("live", False),
+            said("running", False),
+            said("terminal", False),
+            failures.Action(raw["alone"]) if "alone" in raw else None,
+            Says(raw["says"]) if "says" in raw else None,
         )
 
 
@@ -152,7 +185,8 @@ def _rule(raw: Mapping[str, Any], family: str) -> Rule:
     pattern = str(raw.get("pattern", ""))
     role = signals.Role(_word(raw, "role", signals.Role, "root"))
     cause = _word(raw, "cause", failures.Cause, "")
-    scope, action = _word(raw, "scope", failures.Scope, ""), _word(raw, "action", failures.Action, "")
+    scope, says = _word(raw, "scope", failures.Scope, ""), _word(raw, "says", Says, "")
+    action, alone = (_word(raw, key, failures.Action, "") for key in ("action", "alone"))
     if role in (signals.Role.ROOT, signals.Role.ECHO) and not cause:
         raise _Faults(f"role {role} needs a `cause`")
     groups = _groups(pattern)
@@ -173,7 +207,10 @@ def _rule(raw: Mapping[str, Any], family: str) -> Rule:
         edge=_word(raw, "edge", EDGES, ""),
         body=bool(raw.get("body", False)),
         live=bool(raw.get("live", False)),
+        running=bool(raw.get("running", False)),
         terminal=bool(raw.get("terminal", False)),
+        alone=failures.Action(alone) if alone else None,
+        says=Says(says) if says else None,
         match=tuple(str(line) for line in raw.get("match", ())),
         no_match=tuple(str(line) for line in raw.get("no_match", ())),
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from runward.core import candidates, casebook, context, exits, failures, signals
+from runward.core import candidates, casebook, context, exits, failures, rules, signals
 
 _C, _A = failures.Cause, failures.Action
 SILENT_S = 600.0
@@ -95,7 +95,7 @@ def _standing_still(book: casebook.Casebook, ctx: context.Context) -> candidates
     mark = end_mark(book)
     if mark is not None and (_span(book, ctx).all_made or not book.advances_after(mark.order)):
         return _made(_C.GPU_IDLE, _A.HOLD, "its training came to its end; the process lives on", mark)
-    asked = book.of_rule("tracker_retries")
+    asked = book.saying(rules.Says.TRACKER)
     if asked and not book.advances_after(asked[-1].order):
         text = "no step came since its experiment tracker could not be reached"
         return _made(_C.HUB_NETWORK, _A.WAIT, text, asked[-1])

@@ -9,7 +9,6 @@ from runward.core import candidates, casebook, context, failures, signals
 _C = failures.Cause
 _COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
 _OF_START = (_C.UNSCHEDULABLE, _C.IMAGE_ERROR, _C.CONTAINER_ERROR)
-_OF_START_RULES = ("k8s_mount_failed",)
 """What keeps a run from its start: of one that runs and makes steps it is over, wherever its events are printed."""
 
 
@@ -17,36 +16,34 @@ def alive(
     found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
 ) -> list[candidates.Candidate]:
     """Without candidates that the training went on after."""
-    if ctx.running is True and book.advances:
-        found = [c for c in found if c.cause not in _OF_START and c.rule not in _OF_START_RULES]
+    found = [c for c in found if _in_its_time(c, book, ctx)]
     terminals = sorted(c.order for c in found if c.terminal)
-    return [
-        c for c in found if not (_recovered(c, book, ctx) if c.live else survived(c, book, ctx, terminals))
-    ]
+    return [c for c in found if not (_recovered(c, book) if c.live else survived(c, book, ctx, terminals))]
 
 
-def _recovered(candidate: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
-    """Whether the loss was finite in every later report, or a later save was begun that did not fail."""
-    if candidate.rule in _WHILE_IT_RUNS and ctx.running is not True:
-        return True
-    if candidate.rule == _SAVE_FAILED:
-        phases = [e for e in book.entries(signals.Role.PHASE) if e.order > candidate.order]
-        return any(_of_a_save(entry, book) for entry in phases)
+def _in_its_time(candidate: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
+    rule = book.rules.get(candidate.rule)
+    if ctx.running is not True:
+        return rule is None or not rule.running
+    return not book.advances or (candidate.cause not in _OF_START and _phase(candidate, book) != "startup")
+
+
+def _recovered(candidate: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether the loss was finite in every later report, or the phase that failed was entered again and did not."""
+    phase = _phase(candidate, book)
+    if phase:
+        later = (entry for entry in book.entries(signals.Role.PHASE) if entry.order > candidate.order)
+        return any(_phase(entry.signal, book) == phase for entry in later)
     if candidate.cause is not _C.NUMERICAL_INSTABILITY:
         return False
     own = [s for s in book.samples if s.order > candidate.order and s.entry.signal.file == candidate.file]
-    later = [s.loss for s in own if s.loss is not None]
-    return len(later) >= _AGAIN and all(map(math.isfinite, later))
+    losses = [s.loss for s in own if s.loss is not None]
+    return len(losses) >= _AGAIN and all(map(math.isfinite, losses))
 
 
-_SAVE_FAILED = "save_failed_in_background"
-_WHILE_IT_RUNS = (_SAVE_FAILED, "pcie_downgraded")
-"""Of a run that is over they explain nothing."""
-
-
-def _of_a_save(entry: casebook.Entry, book: casebook.Casebook) -> bool:
-    rule = book.rules.get(entry.signal.rule)
-    return rule is not None and rule.phase == "checkpoint"
+def _phase(found: candidates.Candidate | signals.Signal, book: casebook.Casebook) -> str:
+    rule = book.rules.get(found.rule)
+    return rule.phase if rule is not None else ""
 
 
 def survived(

@@ -6,7 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from runward.core import candidates, casebook, exits, failures, prefixes, roster, signals, speakers, voices
+from runward.core import (
+    candidates,
+    casebook,
+    exits,
+    failures,
+    prefixes,
+    roster,
+    rules,
+    signals,
+    speakers,
+    voices,
+)
 
 _C = failures.Cause
 _EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
@@ -28,8 +39,6 @@ _HEADS = ("elastic_table_rank", "ray_error_snippet")
 """Lines over what a launcher tells of one rank."""
 _ROWS, _TABLE = 6, 4096
 """Signals and bytes between the rank of an entry of the table and its traceback."""
-_LAUNCHERS = ("elastic_failed", "elastic_child_failed", "elastic_closing", "deepspeed_return")
-"""Where these speak, a task of srun is a launcher with ranks of its own."""
 _TAGGED = 3
 """Lines that begin with the same bracketed number where it names a speaker."""
 
@@ -46,7 +55,7 @@ class Case(NamedTuple):
 def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates.Candidate:
     """The candidate; without its rank where that is a number in brackets before too few lines, or a launcher's task."""
     entry = candidate.entry
-    if entry is not None and candidate.rule.startswith("slurm_task") and book.of_rule(*_LAUNCHERS):
+    if entry is not None and candidate.rule.startswith("slurm_task") and book.saying(rules.Says.LAUNCHER):
         return replace(candidate, entry=entry._replace(signal=replace(entry.signal, rank=None)))
     if entry is None or not entry.signal.voice.tag:
         return candidate
