@@ -29,7 +29,7 @@ def start(folder: str, token: str, stdin_fd: int | None = None) -> tuple[int, in
     read_fd, write_fd = os.pipe()
     try:
         return _spawn(folder, token, stdin_fd, write_fd), read_fd
-    except BaseException:
+    except BaseException:  # whatever it is goes on; only the descriptor must not stay
         os.close(read_fd)
         raise
     finally:
