@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from runward.config import setting_files
@@ -35,13 +34,11 @@ _ON = {
 
 def module_of(place: str) -> str:
     """The module of a place. Raises UsageError for one that cannot be submitted to."""
-    module = _ON.get(place, "")
-    if not module or find_spec(module) is None:
-        here = [name for name, found in _ON.items() if find_spec(found) is not None]
+    if place not in _ON:
         raise errors.UsageError(
-            errors.Problem(f"no place {place!r}", "--on", nearest=errors.nearest(place, here))
+            errors.Problem(f"no place {place!r}", "--on", nearest=errors.nearest(place, _ON))
         )
-    return module
+    return _ON[place]
 
 
 def submit(command: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
