@@ -55,41 +55,17 @@ def serve(jobs: int) -> None:
 
 def attach(url: str, jobs: int) -> None:
     """The runs, as `runward attach --detach` writes them, without a watcher each."""
-    from runward.core import events, ids, options, settings
-    from runward.store import folders, sqlite
-    from runward.wiring import places
+    from runward.core import options
+    from runward.store import sqlite
+    from runward.wiring import attaching, making, places
 
     store = sqlite.SqliteStore(places.state_dir())
-    now = time.time()
     for number in range(jobs):
-        name, target = f"r{number}", f"ray:job-{number}@{url}"
-        row = store.create(name, now)
+        target = f"job-{number}@{url}"
         asked = options.RunOptions(
-            name=name,
-            argv=(),
-            cwd="/",
-            backend="ray",
-            target=target,
-            observe_only=True,
-            settings=settings.Settings(),
+            name=f"r{number}", argv=(), cwd="/", backend="ray", target=f"ray:{target}", observe_only=True
         )
-        folders.write(places.run_dir(name), folders.OPTIONS, asked.to_json())
-        first = [
-            events.RunCreated(
-                at=now,
-                run=name,
-                backend="ray",
-                policy="default",
-                target=target,
-                checkpoints=None,
-                observe_only=True,
-            ),
-            events.AttemptPlanned(at=now, attempt=1, token=ids.token(name, 1, "bench")),
-            events.AttemptStarted(
-                at=now, attempt=1, job=f"job-{number}", handle=f"given:job-{number}@{url}", adopted=True
-            ),
-        ]
-        store.append(row.id, first, 0)
+        making.make(store, asked, lambda: None, adopted=attaching._adopted(asked, f"given:{target}"))
     store.close()
 
 
