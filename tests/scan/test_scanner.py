@@ -100,7 +100,8 @@ def test_the_parts_of_literals_give_back_each_literal_where_it_stands(words, tex
     wanted = list(dict.fromkeys(engines.Literal(w.lower() if nocase else w, nocase) for w, nocase in words))
     data = b"".join(wanted[one % len(wanted)].text if isinstance(one, int) else one for one in text)
     keys = literals.keys(wanted)
-    engine = keyed.Keyed(engines.Stdlib(keyed.parts(wanted, keys)), wanted, keys)
+    short = keyed.Keyed(wanted, keys)
+    engine = short.over(engines.Stdlib(short.parts))
     assert all(
         w.text.lower()[at:].startswith(key.encode("utf-8", "surrogateescape").lower())
         for w, (key, at) in zip(wanted, keys, strict=True)

@@ -5,7 +5,7 @@ look at a small log costs. What is found is the same.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from runward.core import literals
 from runward.scan import engines
@@ -17,18 +17,18 @@ _SEVERAL, _NONE, _UNMET = -1, -2, -3
 
 
 class Keyed:
-    """`engines.Engine` over another one."""
+    """`engines.Engine` over another one, which looks for `parts`: see `over`."""
 
-    def __init__(
-        self, inner: engines.Engine, wanted: Sequence[engines.Literal], keys: Sequence[literals.Key]
-    ) -> None:
-        """`inner` looks for `parts(wanted, keys)`; `keys` belong to `wanted`, one by one."""
-        self.name = inner.name
-        self._inner = inner.stops
+    name: str
+    _inner: Callable[[_Text, int, int], engines.Stops]
+
+    def __init__(self, wanted: Sequence[engines.Literal], keys: Sequence[literals.Key]) -> None:
+        """`keys` belong to `wanted`, one by one."""
         self._wanted, self._keys = wanted, keys
         looked_for = _looked_for(wanted, keys)
         places = {part: place for place, part in enumerate(dict.fromkeys(looked_for))}
-        self._parts = list(places)
+        self.parts = list(places)
+        """What an engine has to look for in place of `wanted`."""
         self._members: list[list[int]] = [[] for _ in places]
         """Of each part: the literals that it may stand for."""
         for place, part in enumerate(looked_for):
@@ -36,6 +36,11 @@ class Keyed:
         self._rows: dict[int, list[_Row]] = {}
         self._whole = [_UNMET] * len(places)
         """The one literal that a part is, all of it; else `_SEVERAL`, `_NONE` or `_UNMET`."""
+
+    def over(self, inner: engines.Engine) -> "Keyed":
+        """The same, ready: `inner` looks for the parts."""
+        self.name, self._inner = inner.name, inner.stops
+        return self
 
     def only(self, wanted: Sequence[bool]) -> "Keyed":
         """The same for some of the literals, with their places."""
@@ -53,13 +58,13 @@ class Keyed:
         row = self._rows[part] = [
             (place, self._at(place, part), *self._wanted[place]) for place in self._members[part]
         ]
-        whole = row[0][0] if len(row) == 1 and self._wanted[row[0][0]] == self._parts[part] else _SEVERAL
+        whole = row[0][0] if len(row) == 1 and self._wanted[row[0][0]] == self.parts[part] else _SEVERAL
         self._whole[part] = whole if row else _NONE
         return self._whole[part]
 
     def _at(self, place: int, part: int) -> int:
         """How far behind the begin of a literal its part ends."""
-        return self._keys[place][1] + len(self._parts[part].text)
+        return self._keys[place][1] + len(self.parts[part].text)
 
     def stops(self, data: _Text, start: int, end: int) -> engines.Stops:
         """As `engines.Engine.stops`."""
@@ -95,8 +100,3 @@ def _looked_for(wanted: Sequence[engines.Literal], keys: Sequence[literals.Key])
     return [
         one if len(one[0]) <= literals.KEY else made[key] for one, (key, _) in zip(wanted, keys, strict=True)
     ]
-
-
-def parts(wanted: Sequence[engines.Literal], keys: Sequence[literals.Key]) -> list[engines.Literal]:
-    """What an engine has to look for in place of `wanted`."""
-    return list(dict.fromkeys(_looked_for(wanted, keys)))

@@ -113,8 +113,9 @@ def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
     wanted = list(words)
     if len(known.keys) != len(wanted):
         known = known._replace(keys=())
-    choice = engines.choose(keyed.parts(wanted, known.keys) if known.keys else wanted, chosen.engine)
-    engine = keyed.Keyed(choice.engine, wanted, known.keys) if known.keys else choice.engine
+    short = keyed.Keyed(wanted, known.keys) if known.keys else None
+    choice = engines.choose(short.parts if short else wanted, chosen.engine)
+    engine = short.over(choice.engine) if short else choice.engine
     return Compiled(labels, sources, known, engine, choice.notes, words, chosen.sparse)
 
 
@@ -155,7 +156,8 @@ def rebuilt(compiled: Compiled) -> Compiled:
     keys = [key for key, want in zip(compiled.known.keys, compiled.words.values(), strict=False) if want]
     wanted = list(words)
     make = engines.ENGINES[compiled.engine.name]  # tried already, with more literals
-    engine = keyed.Keyed(make(keyed.parts(wanted, keys)), wanted, keys) if keys else make(wanted)
+    short = keyed.Keyed(wanted, keys) if keys else None
+    engine = short.over(make(short.parts)) if short else make(wanted)
     return replace(compiled, engine=engine, words=words, known=compiled.known._replace(keys=keys), lean={})
 
 
