@@ -47,7 +47,7 @@ def test_quick_commands_load_nothing_heavy(tmp_path: Path, command):
     assert not modules & OWN_HEAVY
 
 
-@pytest.mark.parametrize("verb", ["status", "events", "logs", "stop", "restart"])
+@pytest.mark.parametrize("verb", ["status", "events", "logs", "stop", "restart", "diagnose"])
 def test_who_asks_for_a_run_loads_neither_the_watch_nor_readers_of_checkpoints(tmp_path: Path, verb):
     modules = _loaded(tmp_path, verb, "nobody", code=3)
     assert not modules & {

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 OPTIONS = "options.json"
+COMMAND = "command.json"
+"""argv, cwd, environment, umask and limits of attempt 1."""
 STATUS = "status.json"
 HANDBOOK = "handbook.md"
 WATCHER_LOCK = "watcher.lock"

@@ -12,7 +12,7 @@ from runward.core import containers, effects, errors, job, observations, options
 from runward.probes import kernel_log
 from runward.runners import local
 from runward.store import folders
-from runward.wiring import docker, places, processes
+from runward.wiring import docker, kept_runs, places
 from runward.wiring.place import Place
 
 KEPT = "docker.json"
@@ -144,7 +144,7 @@ def _spec_maker(
         if asked.observe_only:
             raise errors.UsageError(f"{asked.name} is only observed: it cannot be started again")
         kept = folders.read(places.run_dir(asked.name), KEPT) or {}
-        command = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
+        command = kept_runs.command_of(asked.name)
         chosen: dict[str, str] = dict(kept.get("options", {}))
         mounts = kept.get("mounts", [])
         planned = plan(launch)

@@ -21,7 +21,7 @@ from runward.core import (
     resume,
 )
 from runward.store import folders
-from runward.wiring import k8s, k8s_owners, nodes, places, pod_directory, pod_looks, processes
+from runward.wiring import k8s, k8s_owners, kept_runs, nodes, places, pod_directory, pod_looks
 from runward.wiring.place import Place
 
 KEPT = "k8s.json"
@@ -152,7 +152,7 @@ def _spec_maker(
 
 def _named(name: str) -> dict[str, str]:
     """What `--env` set."""
-    command = folders.read(places.run_dir(name), processes.SPEC) or {}
+    command = kept_runs.command_of(name)
     return {key: str(command.get("env", {}).get(key, "")) for key in command.get("named", [])}
 
 

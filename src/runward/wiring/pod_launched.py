@@ -9,7 +9,7 @@ from runward.app import pulse
 from runward.backends.pod import backend
 from runward.core import checkpoints, effects, errors, job, observations, options, resume
 from runward.store import folders
-from runward.wiring import k8s, places, pod_directory, pod_looks, processes
+from runward.wiring import k8s, kept_runs, places, pod_directory, pod_looks, processes
 from runward.wiring.place import Place
 
 KEPT = "pod.json"
@@ -105,7 +105,7 @@ def _spec_maker(
     del stdin_fd
 
     def make(launch: effects.Launch) -> job.JobSpec:
-        kept = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
+        kept = kept_runs.command_of(asked.name)
         planned = plan(launch)
         named = {str(key): str(kept.get("env", {}).get(key, "")) for key in kept.get("named", ())}
         run = asked.settings.run

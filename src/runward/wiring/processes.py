@@ -9,11 +9,9 @@ from runward.backends.process import attempts, backend, launching
 from runward.core import effects, job, observations, options, resume
 from runward.keeper import layout
 from runward.store import folders
-from runward.wiring import kernel, local_processes, places, stack_looks
+from runward.wiring import kept_runs, kernel, local_processes, places, stack_looks
 from runward.wiring.place import Place
 
-SPEC = "command.json"
-"""argv, cwd, environment, umask and limits of attempt 1, readable by its owner only."""
 _NUMBERS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 
 
@@ -41,7 +39,7 @@ def keep_command(asked: options.RunOptions, env: Mapping[str, str], *, named: Se
         "umask": umask,
         "limits": launching.current_limits(),
     }
-    folders.write(places.run_dir(asked.name), SPEC, body)
+    folders.write(places.run_dir(asked.name), folders.COMMAND, body)
 
 
 def spec_maker(
@@ -51,7 +49,7 @@ def spec_maker(
 
     def make(launch: effects.Launch) -> job.JobSpec:
         _clear_void(places.attempt_dir(asked.name, launch.attempt))
-        kept = folders.read(places.run_dir(asked.name), SPEC) or {}
+        kept = kept_runs.command_of(asked.name)
         planned = plan(launch)
         env = {**kept.get("env", {}), **planned.env}
         return job.JobSpec(

@@ -8,7 +8,7 @@ from runward import ports
 from runward.backends.ray import backend
 from runward.core import checkpoints, effects, errors, job, observations, options, resume, shell_lines
 from runward.store import folders
-from runward.wiring import places, processes, ray
+from runward.wiring import kept_runs, places, ray
 from runward.wiring.place import Place
 
 _GIVEN = "given:"
@@ -131,7 +131,7 @@ def check_attached(target: str, resume_arg: str | None) -> None:
 
 def _own_env(asked: options.RunOptions) -> dict[str, str]:
     """What `--env` set: a job of a cluster is not given the environment of the machine that submits it."""
-    command = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
+    command = kept_runs.command_of(asked.name)
     given = command.get("env", {})
     return {str(k): str(v) for k, v in given.items() if os.environ.get(k) != v}
 

@@ -6,7 +6,6 @@ from runward import ports
 from runward.app import diagnose as app
 from runward.core import context, errors, job, run, signals
 from runward.wiring import kept_runs, looking
-from runward.wiring import watching as assembly
 from runward.wiring.diagnose import Sources
 from runward.wiring.place import Place
 
@@ -33,7 +32,7 @@ def diagnosable(name: str, attempt: int | None = None) -> Sources:
         logs,
         _context(chosen, context.by_us(chosen.ending, observe_only=asked.observe_only), status, place),
         box=moment,
-        search=assembly.search(asked, place, chosen, streams),
+        search=kept_runs.dumps_of(asked, place, chosen, streams),
     )
 
 

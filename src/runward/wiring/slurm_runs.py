@@ -29,7 +29,7 @@ from runward.core import (
     resume,
 )
 from runward.store import folders
-from runward.wiring import nodes, places, processes, slurm
+from runward.wiring import kept_runs, nodes, places, slurm
 from runward.wiring.place import Place
 
 OPTIONS = "slurm.json"
@@ -87,7 +87,7 @@ def spec_maker(
     del stdin_fd
 
     def make(launch: effects.Launch) -> job.JobSpec:
-        kept = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
+        kept = kept_runs.command_of(asked.name)
         given = folders.read(places.run_dir(asked.name), OPTIONS) or {}
         planned = plan(launch)
         found = {backend.SBATCH: json.dumps(list(given.get("sbatch", ())))}

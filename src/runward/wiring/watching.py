@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import math
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -39,11 +38,10 @@ from runward.core import (
     stall,
 )
 from runward.probes import checkpoints as checkpoint_probe
-from runward.store import folders, sqlite
+from runward.store import sqlite
 from runward.ui import view
 from runward.wiring import (
     clock,
-    flights,
     kept_runs,
     leases,
     listeners,
@@ -258,7 +256,7 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
 
     def dumps(live: run.Attempt, named: Sequence[str]) -> flight.FlightSummary | None:
         streams = place.backend.logs(live.handle or "")
-        return search(asked, place, live, streams)(named)
+        return kept_runs.dumps_of(asked, place, live, streams)(named)
 
     return attended.Means(
         options=asked,
@@ -275,21 +273,6 @@ def _means(row: ports.RunRow, asked: options.RunOptions, parts: Shared) -> atten
         dumps=dumps,
         save_progress=save,
         stall=_stall_settings(asked, parts.tick_s(asked)),
-    )
-
-
-def search(
-    asked: options.RunOptions, place: Place, attempt: run.Attempt, streams: Sequence[ports.LogStream]
-) -> flights.Search:
-    """Where the flight-recorder dumps of an attempt may lie."""
-    kept = folders.read(places.run_dir(asked.name), processes.SPEC) or {}
-    return flights.Search(
-        [stream.name for stream in streams],
-        attempt.started_at or attempt.planned_at,
-        attempt.ended_at if attempt.ended_at is not None else math.inf,
-        kept.get("env", {}),
-        asked.cwd,
-        here=place.pids is not None,
     )
 
 
