@@ -2,7 +2,6 @@
 
 import datetime as dt
 import re
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,8 +19,8 @@ _SOON_S, _LAST_S = 0.5, 90.0
 """How long an answer is waited for, from when it was asked for: of a living container, and of one that has ended."""
 SILENT_EVERY_S = 120.0
 """A log that stays silent is asked for less and less often, down to this."""
-_TOGETHER = threading.BoundedSemaphore(8)
-"""So many logs are asked for at a time, whosever they are."""
+_TOGETHER = asking.Turns(8)
+"""So many logs are asked for at a time, whosever they are; last words are not kept waiting by those of the living."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +114,15 @@ class PodLog:
         """Begin to ask for what came, in a thread: at most every 1.5 s while the container lives, and until nothing
         comes after its end.
         """
-        if self._pending or self._asking is not None or self._finished:
+        if self._pending or self._finished:
             return
         state, now = self._state(), time.monotonic()
         if self._restarts is None:
             self._restarts = state.restarts
-        if state.over or now - self._asked_at >= self._every_s:
+        if self._asking is None and (state.over or now - self._asked_at >= self._every_s):
             self._asking = asking.Asking("a pod's log", lambda: self._fetch(state, now), _TOGETHER)
+        if self._asking is not None and state.over:
+            self._asking.hurry()
 
     def _take(self, *, over: bool) -> None:
         """The answer, if it is there soon: a slow one is taken at a later look, but for the last words."""
