@@ -218,4 +218,4 @@ def _taught(state: run.RunState) -> stall.Watch | None:
     if not lessons and not stepped:
         return None
     seen = stall.seen_from_json(lessons[-1]) if lessons else {}
-    return replace(stall.begin(0.0), seen=seen, observable=stepped)
+    return stall.begin(0.0)._replace(seen=seen, observable=stepped)

@@ -148,8 +148,8 @@ class Reader:
 
     def _release(self) -> None:
         """Judge the last piece that was held back: what follows is something else."""
-        held, self._held = self._some(self._held), ()
-        for hit in held:
+        held, self._held = self._held, ()
+        for hit in self._some(held) if held else ():
             self._signal(hit)
 
     def _some(self, hits: Sequence[log_data.Hit]) -> list[log_data.Hit]:

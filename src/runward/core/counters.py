@@ -4,7 +4,7 @@ A counter knows redraws from steps, a restarted count from lines out of order, a
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from runward.core import samples
 
@@ -20,8 +20,7 @@ _CLASS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(NamedTuple):
     """The highest value of one counter in this attempt, and how it got there."""
 
     key: str
@@ -80,25 +79,25 @@ def advance(counter: Counter, value: int, epoch: float | None) -> tuple[Counter,
     """
     if value > counter.value:
         later = _later(counter.epoch, epoch)
-        return replace(counter, value=value, moves=counter.moves + 1, rising=0, low=-1, epoch=later), True
+        return counter._replace(value=value, moves=counter.moves + 1, rising=0, low=-1, epoch=later), True
     if _new_epoch(counter, value, epoch):
         return _cycle(counter, value, epoch), True
     if value == counter.value:
-        return (replace(counter, rising=0, low=-1) if counter.rising else counter), False
+        return (counter._replace(rising=0, low=-1) if counter.rising else counter), False
     if value == counter.low:
         return counter, False
     rising = counter.rising + 1 if value > counter.low and counter.rising else 1
     if rising < _ASCENDING:
-        return replace(counter, rising=rising, low=value), False
+        return counter._replace(rising=rising, low=value), False
     if counter.total and counter.value >= 0.9 * counter.total:
         return _cycle(counter, value, epoch), True
-    begun = replace(counter, value=value, restarts=counter.restarts + 1, rising=0, low=-1)
-    return replace(begun, moves=counter.moves + 1, epoch=epoch), True
+    begun = counter._replace(value=value, restarts=counter.restarts + 1, rising=0, low=-1)
+    return begun._replace(moves=counter.moves + 1, epoch=epoch), True
 
 
 def resume(counter: Counter, step: int) -> Counter:
     """The counter after the training said from where it goes on: only what lies beyond counts."""
-    return replace(counter, value=step, base=0, rising=0, low=-1, epoch=None)
+    return counter._replace(value=step, base=0, rising=0, low=-1, epoch=None)
 
 
 def choose(counters: Iterable[Counter]) -> Counter | None:
@@ -135,8 +134,7 @@ def _new_epoch(counter: Counter, value: int, epoch: float | None) -> bool:
 
 def _cycle(counter: Counter, value: int, epoch: float | None) -> Counter:
     length = counter.total or counter.value
-    return replace(
-        counter,
+    return counter._replace(
         base=counter.base + length,
         value=value,
         moves=counter.moves + 1,

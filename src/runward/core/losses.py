@@ -1,7 +1,8 @@
 """Loss that is not finite: some reports in a row, and since when checkpoints are suspect."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from runward.core import checkpoints, samples
 
@@ -33,13 +34,12 @@ class Span:
     step: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Losses:
+class Losses(NamedTuple):
     """The last finite loss, and what was not finite."""
 
     last: float | None = None
     streaks: tuple[Streak, ...] = ()
-    spans: tuple[Span, ...] = field(default=())
+    spans: tuple[Span, ...] = ()
     in_a_row: int = IN_A_ROW
     """Reports in a row that make an alert."""
 
@@ -105,11 +105,11 @@ def judged(losses: Losses, listing: checkpoints.Listing) -> checkpoints.Listing:
 def _mended(losses: Losses, sample: samples.Sample) -> Losses:
     streaks = tuple(streak for streak in losses.streaks if streak.source != sample.source)
     if len(streaks) == len(losses.streaks):
-        return replace(losses, last=sample.loss)
+        return losses._replace(last=sample.loss)
     spans = losses.spans
     if not any(streak.count >= losses.in_a_row for streak in streaks):
         spans = tuple(span if span.until is not None else replace(span, until=sample.at) for span in spans)
-    return replace(losses, last=sample.loss, streaks=streaks, spans=spans)
+    return losses._replace(last=sample.loss, streaks=streaks, spans=spans)
 
 
 def _broken(losses: Losses, sample: samples.Sample) -> Losses:
@@ -126,4 +126,4 @@ def _broken(losses: Losses, sample: samples.Sample) -> Losses:
     spans = losses.spans
     if streak.count >= losses.in_a_row and not losses.nonfinite:
         spans = (*spans, Span(streak.since, None, streak.step))[-_SPANS:]
-    return replace(losses, streaks=(*others, streak)[-_SOURCES:], spans=spans)
+    return losses._replace(streaks=(*others, streak)[-_SOURCES:], spans=spans)

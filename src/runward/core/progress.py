@@ -7,7 +7,8 @@ and gives rate, time left, first and last step. `now` is monotonic seconds, an a
 import itertools
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from runward.core import counters, failures, losses, samples
 
@@ -20,16 +21,14 @@ _APART_S = 0.5
 """Reports closer than this were read in one look: their times say when they were read, not how fast the steps went."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """The step at an instant (monotonic seconds)."""
 
     at: float
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tracker:
+class Tracker(NamedTuple):
     """Everything known about the progress of one attempt."""
 
     counted: tuple[counters.Counter, ...] = ()
@@ -46,9 +45,9 @@ class Tracker:
     other_at: float | None = None
     """The same for undescribed counters that are not the chosen one: an evaluation, a preparation."""
     points: tuple[Point, ...] = ()
-    read: Mapping[str, int] = field(default_factory=dict)
+    read: Mapping[str, int] = MappingProxyType({})
     """Highest offset seen of each file and rule."""
-    loss: losses.Losses = field(default_factory=losses.Losses)
+    loss: losses.Losses = losses.Losses()
     throughput: float | None = None
     said_eta_s: float | None = None
     """Time left as the training itself printed it."""
@@ -145,18 +144,18 @@ def observe(tracker: Tracker, sample: samples.Sample, now: float) -> Tracker:
 def reopened(tracker: Tracker, file: str) -> Tracker:
     """The tracker after a log was truncated or made anew: its offsets begin again."""
     kept = {key: offset for key, offset in tracker.read.items() if not key.startswith(file + "\n")}
-    return replace(tracker, read=kept)
+    return tracker._replace(read=kept)
 
 
 def resumed(tracker: Tracker, step: int | None) -> Tracker:
     """The tracker after the training said that it goes on from `step` (None: from the beginning)."""
     begin = step or 0
     kept = tuple(counters.resume(counter, begin) for counter in tracker.counted)
-    return replace(_with(tracker, kept), resumed_step=step, points=())
+    return _with(tracker, kept)._replace(resumed_step=step, points=())
 
 
 def _with(tracker: Tracker, counted: tuple[counters.Counter, ...]) -> Tracker:
-    return replace(tracker, counted=counted, chosen=counters.choose(counted))
+    return tracker._replace(counted=counted, chosen=counters.choose(counted))
 
 
 def _noted(read: Mapping[str, int], key: str, offset: int) -> Mapping[str, int]:
@@ -172,8 +171,7 @@ def _details(tracker: Tracker, sample: samples.Sample, read: Mapping[str, int]) 
     if sample.memory is not None:
         others = tuple(item for item in memory if item.gpu != sample.memory.gpu)
         memory = (*others, sample.memory)[-64:]
-    return replace(
-        tracker,
+    return tracker._replace(
         read=read,
         loss=losses.observe(tracker.loss, sample),
         memory=memory,
@@ -188,7 +186,7 @@ def _checkpoint(tracker: Tracker, sample: samples.Sample, now: float) -> Tracker
     if sample.step is None or (old is not None and sample.step <= old):
         return tracker
     points = tracker.points if tracker.counted else _points(tracker, sample.step, now)
-    return replace(tracker, checkpoint_step=sample.step, advanced_at=now, points=points)
+    return tracker._replace(checkpoint_step=sample.step, advanced_at=now, points=points)
 
 
 def _credited(tracker: Tracker) -> Tracker:
@@ -197,7 +195,7 @@ def _credited(tracker: Tracker) -> Tracker:
         return tracker
     if tracker.counted[-1].kind is samples.Kind.SIDE:
         return tracker
-    return _with(tracker, (*tracker.counted[:-1], replace(tracker.counted[-1], trained=True)))
+    return _with(tracker, (*tracker.counted[:-1], tracker.counted[-1]._replace(trained=True)))
 
 
 def _counted(tracker: Tracker, sample: samples.Sample, now: float) -> Tracker:
@@ -213,11 +211,11 @@ def _counted(tracker: Tracker, sample: samples.Sample, now: float) -> Tracker:
         return _begun(tracker, first, now)
     new, moved = counters.advance(old, value, sample.epoch)
     if sample.loss is not None and not new.trained:
-        new = replace(new, trained=True)
+        new = new._replace(trained=True)
     if not moved:
         return tracker if new is old else _replaced(tracker, new)
     if total and total != new.total:
-        new = replace(new, total=total)
+        new = new._replace(total=total)
     return _moved(tracker, new, now)
 
 
@@ -236,27 +234,27 @@ def _begun(tracker: Tracker, counter: counters.Counter, now: float) -> Tracker:
     kept = _kept(tracker, counter)
     chosen = counters.choose(kept)
     if counter.kind is samples.Kind.SIDE:
-        return replace(tracker, counted=kept, chosen=chosen, side_at=now)
+        return tracker._replace(counted=kept, chosen=chosen, side_at=now)
     if chosen is None or chosen.key != counter.key:
-        return replace(tracker, counted=kept, chosen=chosen)
+        return tracker._replace(counted=kept, chosen=chosen)
     behind = tracker.resumed_step is not None and counter.step <= tracker.resumed_step
     advanced_at = tracker.advanced_at if behind else now
     points = _points(tracker, counter.step, now)
-    return replace(tracker, counted=kept, chosen=chosen, advanced_at=advanced_at, points=points)
+    return tracker._replace(counted=kept, chosen=chosen, advanced_at=advanced_at, points=points)
 
 
 def _moved(tracker: Tracker, counter: counters.Counter, now: float) -> Tracker:
     kept, again = _kept(tracker, counter), bool(counter.restarts or counter.base)
     chosen = counters.choose(kept)
     if counter.kind is samples.Kind.SIDE:
-        return replace(tracker, counted=kept, chosen=chosen, side_at=tracker.side_at if again else now)
+        return tracker._replace(counted=kept, chosen=chosen, side_at=tracker.side_at if again else now)
     if chosen is not None and chosen.key == counter.key:
         points = _points(tracker, counter.step, now)
-        return replace(tracker, counted=kept, chosen=chosen, advanced_at=now, points=points)
+        return tracker._replace(counted=kept, chosen=chosen, advanced_at=now, points=points)
     # Another counter that rises to where it never was is work too, unless the user named the one that counts.
     # One that begins again and again (evaluation bars) is not.
     aside = again or (chosen is not None and chosen.user)
-    return replace(tracker, counted=kept, chosen=chosen, other_at=tracker.other_at if aside else now)
+    return tracker._replace(counted=kept, chosen=chosen, other_at=tracker.other_at if aside else now)
 
 
 def _points(tracker: Tracker, step: int, now: float) -> tuple[Point, ...]:

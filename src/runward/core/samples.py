@@ -179,7 +179,7 @@ def number(text: str | None) -> float | None:
 
 def whole(text: str | None) -> int | None:
     """A count: `1,200`, `83.000`; None when missing, negative, broken or over 10**15."""
-    value = number(text)
+    value = number(text) if text else None
     if value is None or not math.isfinite(value) or value != int(value) or not 0 <= value <= _LARGEST:
         return None
     return int(value)
@@ -223,14 +223,15 @@ def _epoch(fields: Mapping[str, str]) -> float | None:
 
 
 def _memory(fields: Mapping[str, str]) -> Memory | None:
-    sizes = [_size(fields.get(name), fields.get(f"{name}_unit")) for name in ("allocated", "reserved")]
-    if sizes == [None, None]:
+    allocated = _size(fields.get("allocated"), fields.get("allocated_unit"))
+    reserved = _size(fields.get("reserved"), fields.get("reserved_unit"))
+    if allocated is None and reserved is None:
         return None
-    return Memory(whole(fields.get("gpu")), sizes[0], sizes[1])
+    return Memory(whole(fields.get("gpu")), allocated, reserved)
 
 
 def _size(text: str | None, unit: str | None) -> int | None:
-    value = number(text)
+    value = number(text) if text else None
     scale = _UNITS.get((unit or "").lower())
     if value is None or scale is None or not math.isfinite(value) or not 0 <= value <= _LARGEST:
         return None
@@ -238,10 +239,8 @@ def _size(text: str | None, unit: str | None) -> int | None:
 
 
 def _says_something(sample: Sample) -> bool:
-    return any(
-        value is not None
-        for value in (sample.step, sample.loss, sample.grad_norm, sample.epoch, sample.memory, sample.phase)
-    )
+    told = (sample.step, sample.loss, sample.grad_norm, sample.epoch, sample.memory, sample.phase)
+    return told.count(None) < len(told)
 
 
 def _first_group(pattern: str) -> int:

@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from runward.core import durations, progress, samples, witnesses
 
@@ -80,8 +81,7 @@ class Seen:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """State of the stall rule for one attempt."""
 
     started_at: float
@@ -90,11 +90,11 @@ class Watch:
     """When the window of this phase began (or was armed again)."""
     moved_at: float = 0.0
     """Last progress of any witness, or when the windows were armed again."""
-    moves: Mapping[str, float] = field(default_factory=dict)
+    moves: Mapping[str, float] = MappingProxyType({})
     """Last progress of each witness."""
     entered: frozenset[Phase] = frozenset()
     """Phases entered since the last progress: each may open one window, or a log could hold a hang off."""
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, Seen] = MappingProxyType({})
     fresh: bool = True
     """Whether the present window was opened by such an entry (or by progress): else it teaches nothing."""
     ticked_at: float | None = None
@@ -157,10 +157,9 @@ def moved(watch: Watch, witness: str, now: float) -> Watch:
     """
     moves = {**watch.moves, witness: now}
     if witness == "bar" and watch.phase is Phase.STEP:
-        return replace(watch, moves=moves)
+        return watch._replace(moves=moves)
     step = witness in ("step", "heartbeat")
-    return replace(
-        watch,
+    return watch._replace(
         moves=moves,
         seen=_learned(watch, now),
         moved_at=now,
@@ -183,7 +182,7 @@ def phase(watch: Watch, name: str, edge: str, now: float) -> Watch:
             return watch
         entered = _enter(watch, named, now, opens=named not in watch.entered and named is not Phase.STEP)
         looped = watch.looped or named in (Phase.FIRST_STEP, Phase.STEP)
-        return replace(entered, entered=watch.entered | {named}, looped=looped)
+        return entered._replace(entered=watch.entered | {named}, looped=looped)
     if watch.phase is not named:
         return watch
     return _enter(watch, _between(watch), now, opens=watch.fresh)
@@ -242,8 +241,8 @@ def tick(
     """
     gap = _gap(watch, settings, now)
     if gap or suspended or watch.suspended:
-        watch = replace(watch, moved_at=max(watch.moved_at, now), entered_at=now)
-    watch = replace(watch, ticked_at=now, suspended=suspended)
+        watch = watch._replace(moved_at=max(watch.moved_at, now), entered_at=now)
+    watch = watch._replace(ticked_at=now, suspended=suspended)
     seconds, known = budget(watch, settings)
     said = (*witnesses.of_progress(watch.moves, now, seconds), *witnesses.of_life(life))
     if suspended:
@@ -289,7 +288,7 @@ def _enter(watch: Watch, named: Phase, now: float, *, opens: bool) -> Watch:
     if named is watch.phase:
         return watch
     entered_at = now if opens else watch.entered_at
-    return replace(watch, seen=_learned(watch, now), phase=named, entered_at=entered_at, fresh=opens)
+    return watch._replace(seen=_learned(watch, now), phase=named, entered_at=entered_at, fresh=opens)
 
 
 def _learned(watch: Watch, now: float) -> Mapping[str, Seen]:
@@ -346,11 +345,11 @@ def _end(watch: Watch, settings: Settings, now: float, life: witnesses.Life | No
 def _edges(watch: Watch, view: StallView, now: float) -> tuple[Watch, StallView]:
     """Alarms begin once and end by progress alone: a window armed anew by a gap is no recovery."""
     if view.state is State.UNOBSERVABLE and not watch.said_unobservable:
-        return replace(watch, said_unobservable=True), replace(view, rose=True)
+        return watch._replace(said_unobservable=True), replace(view, rose=True)
     if watch.alarmed_at is None:
         if view.state is not State.STALLED:
             return watch, view
-        return replace(watch, alarmed_at=now), replace(view, rose=True)
+        return watch._replace(alarmed_at=now), replace(view, rose=True)
     if view.state is not State.STALLED and max(watch.moves.values(), default=0.0) > watch.alarmed_at:
-        return replace(watch, alarmed_at=None), replace(view, fell=True)
+        return watch._replace(alarmed_at=None), replace(view, fell=True)
     return watch, view

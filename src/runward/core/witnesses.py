@@ -56,14 +56,21 @@ class Life:
 def of_progress(moves: Mapping[str, float], now: float, budget_s: float) -> tuple[Vote, ...]:
     """Who saw progress, and when last; a witness is still when its last is older than the budget."""
     votes = []
-    for witness in ("step", "checkpoint", "heartbeat", "bar"):
+    for witness, unseen in _UNSEEN.items():
         at = moves.get(witness)
         if at is None:
-            votes.append(Vote(witness, Says.UNSEEN, "none seen in this attempt"))
+            votes.append(unseen)
         else:
             says = Says.MOVING if now - at < budget_s else Says.STILL
             votes.append(Vote(witness, says, f"last {durations.format_duration(max(0.0, now - at))} ago"))
     return tuple(votes)
+
+
+_UNSEEN = {
+    witness: Vote(witness, Says.UNSEEN, "none seen in this attempt")
+    for witness in ("step", "checkpoint", "heartbeat", "bar")
+}
+_NOT_LOOKED = tuple(Vote(witness, Says.UNSEEN, "not looked at") for witness in ("stacks", "cpu"))
 
 
 def no_life(life: Life) -> str | None:
@@ -87,7 +94,7 @@ def no_life(life: Life) -> str | None:
 def of_life(life: Life | None) -> tuple[Vote, ...]:
     """Every sign of life, also those that nobody could look at."""
     if life is None:
-        return (Vote("stacks", Says.UNSEEN, "not looked at"), Vote("cpu", Says.UNSEEN, "not looked at"))
+        return _NOT_LOOKED
     over = f"over {durations.format_duration(life.over_s)}"
     return (
         _vote("stacks", life.stacks_changed, life.why_unseen or "cannot be had", over),
