@@ -118,9 +118,7 @@ def echoes(chosen: candidates.Candidate, found: list[candidates.Candidate]) -> l
     return once(of_candidate(c) for c in others[:5])
 
 
-def launcher_end(
-    found: list[candidates.Candidate], cause: failures.Cause = _C.UNKNOWN
-) -> candidates.Candidate | None:
+def launcher_end(found: list[candidates.Candidate], cause: failures.Cause) -> candidates.Candidate | None:
     """The end that a launcher saw first: a witness, used where the fault's own line names no rank.
 
     Who was killed did not abort: that is a rank that waited for it.
@@ -129,9 +127,7 @@ def launcher_end(
     named = [c for c in seen if c.rank is not None and c.weight > 6]
     if cause in (_C.HOST_OOM, _C.KILLED):
         named = [c for c in named if c.cause is not _C.ABORT]
-    roots = [c for c in named if c.rule == "elastic_root_rank"]
-    pick = roots or named
-    return pick[0] if pick else None
+    return next(iter(named), None)
 
 
 def once(lines: Iterable[failures.Evidence]) -> list[failures.Evidence]:

@@ -19,7 +19,6 @@ class Claims:
     """The process tree, the cgroup's and the container's processes, in the namespace of the GPU query."""
     visible: str | None = None
     """CUDA_VISIBLE_DEVICES of the run's processes; None when unset or not readable."""
-    device_order: str = "FASTEST_FIRST"
     granted: tuple[str, ...] = ()
     """Indices or UUIDs that the container engine or Slurm gave (`SLURM_JOB_GPUS`, `NVIDIA_VISIBLE_DEVICES`)."""
     granted_by: str = ""

@@ -265,12 +265,13 @@ def bus_of(text: str) -> str:
     return f"{found['bus']}:{found['dev']}".lower() if found else ""
 
 
-_BY_RULE = {"elastic_table_host": "node", "elastic_table_exit": "code", "elastic_root": "root"}
+_TABLE = ("elastic_root", "elastic_table_host", "elastic_table_rank", "elastic_table_exit")
+"""The rules of one entry of torchrun's table, in the order of its lines."""
 
 
 def _rows(book: casebook.Casebook) -> Iterator[Row]:
     """Torchrun's table, in the order it was printed."""
-    entries = book.of_rule("elastic_table_rank", *_BY_RULE)
+    entries = book.of_rule(*_TABLE)
     for place, entry in enumerate(entries):
         if entry.signal.rule != "elastic_table_rank" or entry.signal.rank is None:
             continue

@@ -61,10 +61,8 @@ class Attempt:
     """Steps of its newest complete checkpoints, each with the instant."""
     end_mark: bool = False
     recovered_after_s: float | None = None
-    recovered_at: float | None = None
     regained_at: float | None = None
     new_checkpoint: bool = False
-    newest_checkpoint_step: int | None = None
     mismatch: bool = False
     stalled: bool = False
     nonfinite_since: float | None = None
@@ -216,7 +214,7 @@ def _first_step(state: RunState, e: events.FirstStepSeen) -> RunState:
 
 
 def _recovered(state: RunState, e: events.Recovered) -> RunState:
-    return _on_attempt(state, e.attempt, recovered_after_s=e.after_s, recovered_at=e.at)
+    return _on_attempt(state, e.attempt, recovered_after_s=e.after_s)
 
 
 def _mismatch(state: RunState, e: events.ResumeMismatch) -> RunState:
@@ -233,13 +231,7 @@ def _checkpoint(state: RunState, e: events.CheckpointCompleted) -> RunState:
     if not 1 <= e.attempt <= len(state.attempts):
         return state
     written = (*state.attempts[e.attempt - 1].checkpoints, *([(e.step, e.at)] if e.step is not None else []))
-    return _on_attempt(
-        state,
-        e.attempt,
-        new_checkpoint=True,
-        newest_checkpoint_step=e.step,
-        checkpoints=written[-_CHECKPOINTS:],
-    )
+    return _on_attempt(state, e.attempt, new_checkpoint=True, checkpoints=written[-_CHECKPOINTS:])
 
 
 _CHECKPOINTS = 256

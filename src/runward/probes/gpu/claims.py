@@ -6,7 +6,6 @@ from runward.core import gpu_ownership
 
 _WANTED = (
     "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
     "SLURM_STEP_GPUS",
     "SLURM_JOB_GPUS",
     "NVIDIA_VISIBLE_DEVICES",
@@ -36,19 +35,16 @@ def of_tree(pids: Collection[int], proc: str = "/proc") -> gpu_ownership.Claims:
     visible: list[str] = []
     granted: tuple[str, ...] = ()
     by = ""
-    order = "FASTEST_FIRST"
     for pid in sorted(pids):
         found = read_environment(pid, proc)
         if not found:
             continue
-        order = found.get("CUDA_DEVICE_ORDER", order)
         visible += _words(found.get("CUDA_VISIBLE_DEVICES"))
         if not granted:
             granted, by = _granted(found)
     return gpu_ownership.Claims(
         pids=frozenset(pids),
         visible=",".join(dict.fromkeys(visible)) if visible else None,
-        device_order=order,
         granted=granted,
         granted_by=by,
         devices=_devices(proc),
