@@ -126,7 +126,7 @@ def _one_of_many(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
 
 def _inner_restarts(book: casebook.Casebook) -> int:
     """How often a launcher restarted the ranks by itself without a step in between."""
-    return book.count(rules.Says.RESTARTED) if not book.progress else 0
+    return book.count(*book.that_say(rules.Says.RESTARTED)) if not book.progress else 0
 
 
 def _at_start(book: casebook.Casebook) -> bool:

@@ -241,9 +241,10 @@ class Casebook:
 
     def saying(self, word: rules.Says) -> list[Entry]:
         """Kept entries of rules that say so, in the order they were read."""
-        return self.of_rule(*self._that_say(word))
+        return self.of_rule(*self.that_say(word))
 
-    def _that_say(self, word: rules.Says) -> list[str]:
+    def that_say(self, word: rules.Says) -> list[str]:
+        """Names of the rules that say so."""
         return [name for name, rule in self.rules.items() if rule.says is word]
 
     def with_field(self, field_name: str) -> list[Entry]:
@@ -265,9 +266,8 @@ class Casebook:
         """How many new steps were told after an entry, of those that are kept."""
         return sum(1 for one in self.advances if one.order > order)
 
-    def count(self, word: rules.Says) -> int:
-        """How often that was said, all ranks together."""
-        names = self._that_say(word)
+    def count(self, *names: str) -> int:
+        """How often these rules were seen, all ranks together."""
         return sum(bucket.count for (name, _), bucket in self.buckets.items() if name in names)
 
     def span(self) -> failures.ProgressSpan:

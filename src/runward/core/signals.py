@@ -120,7 +120,7 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
 
 
 def _begins(pattern: str, body: str) -> bool:
-    """With the flags of a scanner, so that `re` has kept the pattern that found the line: a line makes no difference."""
+    """With the flags of a scanner, so that `re` has kept the pattern that found the line."""
     return re.compile(pattern.encode(), re.MULTILINE).match(body.encode("utf-8", "replace")) is not None
 
 
