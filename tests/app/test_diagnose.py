@@ -48,6 +48,13 @@ def test_the_rank_that_raised_is_named_before_those_that_lost_it():
     assert any(echo.rule == "nccl_error_line" for echo in found.echoes)
 
 
+@pytest.mark.parametrize("times", [3, 40, 400])
+def test_a_known_failure_of_many_ranks_without_names_stays_what_it_is(times):
+    lost = PEERS.splitlines()[0].removeprefix("[rank0]: ")
+    log = STEPS + f"Traceback (most recent call last):\n  File 'fit.py', line 9, in step\n{lost}\n" * times
+    assert judged(log).verdict.cause == "nccl_error"
+
+
 LOST = (
     "[rank0]: RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:38032\n"
 )

@@ -256,7 +256,7 @@ def _unknown_classes(
     """Tracebacks whose exception no rule knows."""
     known = {(c.file, c.entry.signal.offset) for c in found if c.entry}
     for place, one in by_place.items():
-        if place in known or one.ignored or place in book.calm:
+        if place in known or one.ignored or place in book.calm or set(one.rules) - {_PASSING}:
             continue
         fields = {"exc": one.name, "message": one.message}
         signal = signals.Signal(

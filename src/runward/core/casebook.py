@@ -130,7 +130,10 @@ class Casebook:
         self._pending.append(signal)
 
     def add_traceback(self, found: tracebacks.Traceback) -> None:
-        """Take a finished traceback."""
+        """Take a finished traceback, behind all signals of its last line."""
+        if (found.file, found.offset) == self._line:
+            known = tuple(signal.rule for signal in self._pending if signal.role in _POSITIONS)
+            found = found._replace(rules=known)
         if len(self.first_tracebacks) < MAX_TRACEBACKS:
             self.first_tracebacks.append(found)
         else:

@@ -69,6 +69,8 @@ class Traceback(NamedTuple):
     """The traceback itself says whose it is, whoever prints it."""
     voice: voices.Voice = voices.NOBODY
     """The process that printed it, as its prefix names it."""
+    rules: tuple[str, ...] = ()
+    """The rules that know its last line as a failure, also where of so many such lines this one is not kept."""
 
 
 @dataclass(slots=True)
