@@ -17,6 +17,8 @@ _RELATED = {
     _C.GPU_HARDWARE: (_C.GPU_HARDWARE, _C.CUDA_ERROR),
     _C.HANG: (_C.HANG, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT),
     _C.SHM: (_C.SHM, _C.DATALOADER),
+    _C.NETWORK: (_C.NETWORK, _C.DATA_ERROR),
+    _C.HUB_NETWORK: (_C.HUB_NETWORK, _C.DATA_ERROR),
 }
 """Causes whose lines speak for another one."""
 

@@ -38,6 +38,8 @@ _SURROUNDINGS = (
     _C.HUB_NETWORK,
     _C.DRIVER,
 )
+_STORES = ("object_store_unavailable", "aws_transient", "libcurl_transport", "transfer_cut")
+"""Rules of lines in which a store lets a rank down: it is no peer, and lies around all of them."""
 _SEVERAL = 3
 """Ranks that fail in the same words for what lies around them."""
 _DIGITS = r"\d+"
@@ -75,14 +77,15 @@ def rank(
 def _everyones(case: whose.Case) -> bool:
     """Whether every rank that is known says the same, or several lack the same thing: the matter of no single one."""
     chosen, ranks = case.chosen, case.book.ranks
-    if chosen.cause in _SURROUNDINGS and chosen.rank is None:
+    around = chosen.cause in _SURROUNDINGS or chosen.rule in _STORES
+    if around and chosen.rank is None:
         own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
         return len(own) >= _SEVERAL
     if chosen.rank is None or len(ranks) <= 1:
         return False
     words = _words(chosen)
     alike = {c.rank for c in case.found if c.rule == chosen.rule and _words(c) == words} - {None}
-    return alike >= ranks or (chosen.cause in _SURROUNDINGS and len(alike) >= _SEVERAL)
+    return alike >= ranks or (around and len(alike) >= _SEVERAL)
 
 
 def _words(candidate: candidates.Candidate) -> str:
@@ -92,7 +95,9 @@ def _words(candidate: candidates.Candidate) -> str:
 
 def _lost_peer(chosen: candidates.Candidate) -> bool:
     """Whether the line only tells that somebody else is gone: who says so is not the one."""
-    return chosen.cause in _LOST and regexes.ready(_LOST_PEER).search(chosen.text[:_BODY]) is not None
+    if chosen.cause not in _LOST or chosen.rule in _STORES:
+        return False
+    return regexes.ready(_LOST_PEER).search(chosen.text[:_BODY]) is not None
 
 
 def _awaited(book: casebook.Casebook) -> int | None:
