@@ -402,3 +402,72 @@ _ROWS = "rank gpu   util% last_step\n" + "".join(
 
 def test_a_table_of_all_ranks_shows_the_one_that_is_behind(guess) -> None:
     assert guess(_steps() + _ROWS, process="running", silent_s=3600) == ("hang", 6)
+
+
+_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+_RAY = (
+    "ray.exceptions.RayTaskError(OutOfMemoryError): ray::Worker.step() (pid=510, ip=10.1.0.2, actor_id=ab)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "rank"),
+    [
+        ("(W pid=510, ip=10.1.0.2) rank: 13, world_size: 16, local_rank: 5\n(W pid=510, ip=10.1.0.3) rank: 7, world_size: 16\n", 13),
+        ("(W pid=510, ip=10.1.0.2) global_rank: 13\n(W pid=511, ip=10.1.0.2) global_rank: 14\n", 13),
+        ("(W pid=510) Setting up process group for: env:// [rank=6, world_size=8]\n", 6),
+        ("(W pid=510, ip=10.1.0.3) global_rank: 13\n", None),
+        ("(W pid=510, ip=10.1.0.2) waits for rank 13\n", None),
+    ],
+    ids=["world", "alone", "head", "other-node", "others"],
+)  # fmt: skip
+def test_the_process_that_ray_says_failed_is_the_rank_that_it_said_it_is(
+    guess, told: str, rank: int | None
+) -> None:
+    assert guess(told + _steps() + _said("(TaskRunner pid=9) ", _RAY + _OOM)) == ("gpu_oom", rank)
+
+
+_NODES = "{0}: global_rank_mapping=defaultdict(<class 'list'>, {{'ubuntu@{0}': [0, 1, 2, 3], '{1}': [4, 5, 6, 7]}})\n"
+
+
+@pytest.mark.parametrize("nodes", [("10.4.0.1", "10.4.0.2"), ("hgx-11", "hgx-12")], ids=["ip", "name"])
+@pytest.mark.parametrize(
+    ("node", "word", "rank"),
+    [
+        (1, "local_rank=2 failed in forward:", 6),
+        (0, "local rank 2 raised an error in step:", 2),
+        (1, "Rank 7 failed:", 7),
+        (1, "local_rank=2 is ready:", None),
+        (None, "local_rank=2 failed in forward:", None),
+    ],
+    ids=["local", "first-node", "global", "no-failure", "other-node"],
+)
+def test_a_line_over_an_error_says_whose_it_is(
+    guess, nodes, node: int | None, word: str, rank: int | None
+) -> None:
+    at = nodes[1] if node is None else nodes[node]
+    title = f"{nodes[0] if node is None else at}: {word}\n"
+    log = _NODES.format(*nodes) + _steps(f"{nodes[0]}: ") + title + _fault(f"{at}: ")
+    assert guess(log) == ("exception", rank)
+
+
+_TASK = "UNAVAILABLE: Task /job:jax_worker/replica:0/task:5 heartbeat timeout. This indicates that it has failed\n"
+_EVICTED = (
+    "Warning  DisruptionTarget  pod/tr-w{0}  TaintManagerEviction: Marking for deletion Pod ns/tr-w{0}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_EVICTED.format(5) + _TASK, 5),
+        (_EVICTED.format(5), None),
+        (_EVICTED.format(5) + _EVICTED.format(6) + _TASK, None),
+        ("slurmstepd: error: *** STEP 52.0 ON a1 CANCELLED AT 2031-01-02T03:04:05 DUE TO PREEMPTION ***\n" + _TASK, None),
+    ],
+    ids=["named", "unnamed", "two", "whole-job"],
+)  # fmt: skip
+def test_the_one_machine_that_was_taken_away_is_the_rank_that_the_others_miss(
+    guess, log, rank: int | None
+) -> None:
+    assert guess(_steps() + log) == ("preempted", rank)

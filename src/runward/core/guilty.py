@@ -51,6 +51,8 @@ _FAILED = (
 _BODY = 600
 _SAVED = (_C.DISK_FULL, _C.IO_ERROR, _C.CHECKPOINT_CORRUPT)
 _SIGTERM = "-15"
+_TAKEN = ("k8s_preempted", "node_drained", "service_took_it_back", "ray_preempted")
+"""Lines by which one machine or pod is taken away, which the others may know by its rank."""
 
 
 def rank(
@@ -142,7 +144,10 @@ def _same_cause(case: whose.Case) -> int | None:
 
 def _silent(case: whose.Case) -> int | None:
     """The one that others miss, where the cause is one of those that leave no words."""
-    return _missed(case) if case.chosen.cause in _SILENT_ENDS else None
+    chosen = case.chosen
+    if chosen.rule in _TAKEN:
+        return _named(case.book) if sum(c.rule == chosen.rule for c in case.found) == 1 else None
+    return _missed(case) if chosen.cause in _SILENT_ENDS else None
 
 
 def words(chosen: candidates.Candidate, rank: int | None) -> str:
@@ -189,6 +194,7 @@ _ASKED = (
     whose.by_pod,
     whose.by_gpu,
     whose.own,
+    whose.announced,
     whose.in_table,
     whose.by_exit,
     _saved,

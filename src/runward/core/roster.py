@@ -42,11 +42,16 @@ _PER_NODE = (
     r"(?P<count>\d{1,3})(?!\d)"
 )
 _LISTS = r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]"
-_MAPPING = r"'(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
+_MAPPING = r"'(?:[\w.-]{1,40}@)?(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
 _WORLD = (
     r"(?i)(?<![\w-])(?:global_)?world[ _]?sizes?['\"]?[ =:]{1,3}['\"\[]?(?P<world>\d{1,6})(?!\d)"
     r"|MEMBER: \d+/(?P<members>\d{1,6})"
 )
+_OWN = (
+    r"(?i)\W{0,2}(?:(?:i am|i.m|my|this is|initiali[sz](?:ed|ing)) )?(?:(?:global|world)[ _]?)?"
+    r"rank(?: is)?['\"]?[ =:]{1,3}['\"]?\d{1,6}['\"]?(?=[,;) ]|\s*$)"
+)
+"""A message that begins with the rank of the process that says it."""
 _IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
 _BUS = r"(?i)(?:0000)?(?:[0-9a-f]{4}:)?(?P<bus>[0-9a-f]{2}):(?P<dev>[0-9a-f]{2})"
 _ADDRESS = r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d\b"
@@ -160,7 +165,8 @@ class _Said:
             ranks = {voice.rank}
         if len(ranks) == 1 and world and front.node and not voice.name:
             self._singles.setdefault(front.node, set()).update(ranks)
-        if len(ranks) == 1 and world and voice.name and voice.rank is None:
+        own = world or regexes.ready(_LOCAL).search(body) or regexes.ready(_OWN).match(body)
+        if len(ranks) == 1 and own and voice.name and voice.rank is None:
             self._book.voices.hear(voice._replace(rank=min(ranks)))
         self._bound(text if text.startswith("{") else body, front, ranks)
 
@@ -293,27 +299,33 @@ def _rows(book: casebook.Casebook) -> Iterator[Row]:
         )
 
 
-def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[str]:
-    """Process ids that the report tells in which the line stands: above it Ray's caller, below it the dead actor."""
+def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str, str]]:
+    """Process ids, with their node where it is told, of the report in which the line stands.
+
+    Above it Ray's caller, below it the dead actor.
+    """
     edges = book.edges.get(signals.whole(signal.file))
     if edges is None or signal.offset is None:
         return []
     at = signal.offset - (edges.size - len(edges.tail))
     text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
-    above = [found[1].decode() for found in regexes.ready(_CALLER).finditer(_above(signal, book))]
-    above += [
-        found[1].decode()
-        for found in regexes.ready(_DEAD).finditer(_above(signal, book)[-_REPORT // 8 :])
+    told = [
+        (found[1].decode(), (found[2] or b"").decode())
+        for found in regexes.ready(_CALLER).finditer(above(signal, book))
+    ]
+    told += [
+        (found[1].decode(), "")
+        for found in regexes.ready(_DEAD).finditer(above(signal, book)[-_REPORT // 8 :])
         if found[1]
     ]
     below = [
-        (found[1] or found[2]).decode()
+        ((found[1] or found[2]).decode(), "")
         for found in regexes.ready(_DEAD).finditer(text[at : at + _REPORT // 4])
     ]
-    return above[-1:] or below[:1]
+    return told[-1:] or below[:1]
 
 
-_CALLER = rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})"
+_CALLER = rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})(?:, ip=([\w.:-]+))?"
 _DEAD = rb"\n\s{0,16}pid: (\d{1,8})|\n[^\n]{0,300}\bactor ID[^\n]{0,200}?\bpid=(\d{1,8})"
 _REPORT = 4096
 
@@ -328,7 +340,7 @@ class Asked(NamedTuple):
 def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
     """The last prompt above a line, and the machine that it names."""
     found = None
-    for found in regexes.ready(_PROMPT).finditer(_above(signal, book)):  # noqa: B007 -- the last one counts
+    for found in regexes.ready(_PROMPT).finditer(above(signal, book)):  # noqa: B007 -- the last one counts
         pass
     if found is None:
         return Asked()
@@ -336,8 +348,8 @@ def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
     return Asked(voices.short(node.decode("utf-8", "replace")), command.decode("utf-8", "replace"))
 
 
-def _above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
-    """The kept text right above a line."""
+def above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
+    """The kept text right above a line, 4 KiB at most."""
     edges = book.edges.get(signals.whole(signal.file))
     if edges is None or signal.offset is None:
         return b""

@@ -97,6 +97,7 @@ _BARE = (
     ),
     ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
     (_DIGITS, rf"(?P<rank>{_NUMBER}): (?!\d)"),
+    (_DIGITS, r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"),
     ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
     (_SMALL, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}}:? (?=\S))"),
     ("dgGhHpPrRtTwW", rf"{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),

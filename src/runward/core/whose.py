@@ -12,6 +12,7 @@ from runward.core import (
     exits,
     failures,
     prefixes,
+    regexes,
     roster,
     rules,
     signals,
@@ -39,6 +40,11 @@ _HEADS = ("elastic_table_rank", "ray_error_snippet")
 """Lines over what a launcher tells of one rank."""
 _ROWS, _TABLE = 6, 4096
 """Signals and bytes between the rank of an entry of the table and its traceback."""
+_ANNOUNCED = (
+    rb"(?im)^[^\n]{0,160}?\b(?:(?P<local>local)[ _-]?|(?:global|world)[ _-]?)?rank[ :=#]{0,3}(?P<rank>\d{1,6})\b"
+    rb"[)\]]?:? (?:has |had )?(?:failed|crashed|raised|threw|hit an?|errored)\b[^\n]{0,80}:[ \t]*$"
+)
+"""A line over an error that says whose it is: `local_rank=5 failed in forward:`."""
 _TAGGED = 3
 """Lines that begin with the same bracketed number where it names a speaker."""
 
@@ -77,9 +83,9 @@ def by_process(case: Case) -> int | None:
     if case.chosen.entry is None:
         return None
     signal, book = case.chosen.entry.signal, case.book
-    node = voices.short(signal.node)
-    named = [*roster.pids(signal), *roster.of_report(signal, book)]
-    ranks = (book.voices.process(pid, node) for pid in named)
+    here = voices.short(signal.node)
+    named = [*((pid, here) for pid in roster.pids(signal)), *roster.of_report(signal, book)]
+    ranks = (book.voices.process(pid, node or here) for pid, node in named)
     return next((rank for rank in ranks if rank is not None), None)
 
 
@@ -170,6 +176,23 @@ def in_table(case: Case) -> int | None:
         return None
     near = (signal.offset or 0) - (rows[-1].signal.offset or 0) < _TABLE
     return rows[-1].signal.rank if near and at - rows[-1].order < _ROWS else None
+
+
+def announced(case: Case) -> int | None:
+    """The rank of which a line of the same node says above the error, or above one of its kind, that it failed."""
+    alike = [c.entry for c in case.found if c.cause is case.chosen.cause and c.entry is not None]
+    for entry in alike[:_MOST_ALIKE]:
+        node = voices.short(entry.signal.node)
+        for found in reversed(
+            list(regexes.ready(_ANNOUNCED).finditer(roster.above(entry.signal, case.book)))
+        ):
+            if voices.short(prefixes.split(found[0].decode("utf-8", "replace")).node) == node:
+                number = int(found["rank"])
+                return _placed(number, node, case.book) if found["local"] else number
+    return None
+
+
+_MOST_ALIKE = 8
 
 
 def of_local(local: int, signal: signals.Signal, case: Case) -> int | None:
