@@ -38,8 +38,6 @@ _SURROUNDINGS = (
     _C.HUB_NETWORK,
     _C.DRIVER,
 )
-_STORES = ("object_store_unavailable", "aws_transient", "libcurl_transport", "transfer_cut")
-"""Rules of lines in which a store lets a rank down: it is no peer, and lies around all of them."""
 _SEVERAL = 3
 """Ranks that fail in the same words for what lies around them."""
 _DIGITS = r"\d+"
@@ -51,8 +49,6 @@ _FAILED = (
 _BODY = 600
 _SAVED = (_C.DISK_FULL, _C.IO_ERROR, _C.CHECKPOINT_CORRUPT)
 _SIGTERM = "-15"
-_TAKEN = ("k8s_preempted", "node_drained", "service_took_it_back", "ray_preempted")
-"""Lines by which one machine or pod is taken away, which the others may know by its rank."""
 
 
 def rank(
@@ -65,7 +61,7 @@ def rank(
     if chosen.cause in (_C.NONE, *failures.TIMEOUTS):
         return None
     case = whose.Case(chosen, found, book, known)
-    if _lost_peer(chosen):
+    if _lost_peer(case):
         return _awaited(book) if chosen.cause is _C.RENDEZVOUS else _missed(case)
     odd = _odd_one(book)
     if odd is not None or _everyones(case):
@@ -79,7 +75,7 @@ def rank(
 def _everyones(case: whose.Case) -> bool:
     """Whether every rank that is known says the same, or several lack the same thing: the matter of no single one."""
     chosen, ranks = case.chosen, case.book.ranks
-    around = chosen.cause in _SURROUNDINGS or chosen.rule in _STORES
+    around = chosen.cause in _SURROUNDINGS or chosen.rule in case.book.that_say(rules.Says.STORE)
     if around and chosen.rank is None:
         own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
         return len(own) >= _SEVERAL
@@ -95,9 +91,10 @@ def _words(candidate: candidates.Candidate) -> str:
     return regexes.ready(_DIGITS).sub("", prefixes.split(candidate.text).body)
 
 
-def _lost_peer(chosen: candidates.Candidate) -> bool:
+def _lost_peer(case: whose.Case) -> bool:
     """Whether the line only tells that somebody else is gone: who says so is not the one."""
-    if chosen.cause not in _LOST or chosen.rule in _STORES:
+    chosen = case.chosen
+    if chosen.cause not in _LOST or chosen.rule in case.book.that_say(rules.Says.STORE):
         return False
     return regexes.ready(_LOST_PEER).search(chosen.text[:_BODY]) is not None
 
@@ -145,7 +142,7 @@ def _same_cause(case: whose.Case) -> int | None:
 def _silent(case: whose.Case) -> int | None:
     """The one that others miss, where the cause is one of those that leave no words."""
     chosen = case.chosen
-    if chosen.rule in _TAKEN:
+    if chosen.rule in case.book.that_say(rules.Says.TAKEN):
         return _named(case.book) if sum(c.rule == chosen.rule for c in case.found) == 1 else None
     return _missed(case) if chosen.cause in _SILENT_ENDS else None
 
