@@ -95,8 +95,9 @@ def test_a_server_that_cannot_bind_wants_another_address(judged, words: str) -> 
     [
         "Failed to bind to 0.0.0.0:8265, trying the next port",
         "bind on 10.0.0.1:30050 succeeded, failed binds: 0",
+        "TensorBoard could not bind to port 6006, it was already in use",
     ],
-    ids=["next-port", "bound"],
+    ids=["next-port", "bound", "beside"],
 )
 def test_a_server_that_found_a_port_has_failed_nothing(judged, words: str) -> None:
     assert judged(f"{words}\n{_STEPS}Training complete\n", 0)[:2] == ("none", "none")
