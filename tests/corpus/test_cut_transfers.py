@@ -32,10 +32,10 @@ def _short(source: str = _PIPE, rank: int = 3) -> str:
 @pytest.mark.parametrize(
     ("words", "cause", "action"),
     [
-        ('download failed: s3://b/s-7.tar to - Connection was closed before we received a valid response from endpoint URL: "https://o.example"', "network", "restart"),
-        ('download failed: s3://b/s-7.tar to - Read timeout on endpoint URL: "https://o.example"', "network", "restart"),
-        ("download failed: s3://b/s-7.tar to - (\"Connection broken: ConnectionResetError(104, 'Connection reset by peer')\", ConnectionResetError(104))", "network", "restart"),
-        ('ERROR "cat s3://b/s-7.tar": RequestError: send request failed caused by: Get "https://o.example/s-7.tar": EOF', "network", "restart"),
+        ('download failed: s3://b/s-7.tar to - Connection was closed before we received a valid response from endpoint URL: "https://o.example"', "network", "wait"),
+        ('download failed: s3://b/s-7.tar to - Read timeout on endpoint URL: "https://o.example"', "network", "wait"),
+        ("download failed: s3://b/s-7.tar to - (\"Connection broken: ConnectionResetError(104, 'Connection reset by peer')\", ConnectionResetError(104))", "network", "wait"),
+        ('ERROR "cat s3://b/s-7.tar": RequestError: send request failed caused by: Get "https://o.example/s-7.tar": EOF', "network", "wait"),
         ("curl: (18) transfer closed with 4081 bytes remaining to read", "hub_network", "wait"),
         ("curl: (22) The requested URL returned error: 503", "hub_network", "wait"),
         ("curl: (22) The requested URL returned error: 404", "data_error", "change"),
