@@ -1,5 +1,7 @@
 """Which lines may be the first cause: all of them, less what was survived, explained away or of an older attempt."""
 
+import bisect
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -254,48 +256,47 @@ def _unknown_classes(
     found: list[Candidate],
 ) -> Iterable[Candidate]:
     """Tracebacks whose exception no rule knows."""
-    known = {(c.file, c.entry.signal.offset) for c in found if c.entry}
-    for place, one in by_place.items():
-        if place in known or one.ignored or place in book.calm or set(one.rules) - {_PASSING}:
-            continue
-        fields = {"exc": one.name, "message": one.message}
-        signal = signals.Signal(
-            "python_traceback",
-            signals.Role.ROOT,
-            one.text,
-            _C.EXCEPTION,
-            one.rank,
-            one.node,
-            one.at,
-            one.file,
-            one.line,
-            one.offset,
-            fields,
-            voice=one.voice,
-        )
-        yield Candidate(
-            _C.EXCEPTION,
-            None,
-            28 if one.quoted else GENERIC,
-            "python_traceback",
-            "{rank} raised {exc}: {message}",
-            book.named(casebook.Entry(_order_of(book, one), signal))
-            if not one.named
-            else casebook.Entry(_order_of(book, one), signal),
-            one,
-            text=one.text,
-            fields=fields,
-        )
+    known = {(c.file, c.entry.signal.offset) for c in found if c.entry} | set(book.calm)
+    unknown = [
+        one
+        for place, one in by_place.items()
+        if place not in known and not one.ignored and not set(one.rules) - {_PASSING}
+    ]
+    orders = book.orders() if unknown else {}
+    for one in unknown:
+        rows = orders.get(one.file, [])
+        before = bisect.bisect_right(rows, (one.offset or 0, math.inf))
+        yield _unknown(one, rows[before - 1][1] if before else 0, book)
 
 
-def _order_of(book: casebook.Casebook, one: tracebacks.Traceback) -> int:
-    """The order of the nearest signal before the exception in its file."""
-    best = 0
-    for bucket in book.buckets.values():
-        for entry in bucket:
-            same = entry.signal.file == one.file and (entry.signal.offset or 0) <= (one.offset or 0)
-            best = max(best, entry.order) if same else best
-    return best
+def _unknown(one: tracebacks.Traceback, order: int, book: casebook.Casebook) -> Candidate:
+    fields = {"exc": one.name, "message": one.message}
+    signal = signals.Signal(
+        "python_traceback",
+        signals.Role.ROOT,
+        one.text,
+        _C.EXCEPTION,
+        one.rank,
+        one.node,
+        one.at,
+        one.file,
+        one.line,
+        one.offset,
+        fields,
+        voice=one.voice,
+    )
+    entry = casebook.Entry(order, signal)
+    return Candidate(
+        _C.EXCEPTION,
+        None,
+        28 if one.quoted else GENERIC,
+        "python_traceback",
+        "{rank} raised {exc}: {message}",
+        entry if one.named else book.named(entry),
+        one,
+        text=one.text,
+        fields=fields,
+    )
 
 
 def _one_a_line(found: Iterable[Candidate]) -> list[Candidate]:

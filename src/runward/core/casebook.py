@@ -4,6 +4,7 @@ The same book is filled by a watcher while a run lives and by a post-mortem; `di
 a hit costs nothing: of the text itself only the first and the last 64 KiB of each source are kept.
 """
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
@@ -272,6 +273,18 @@ class Casebook:
     def count(self, *names: str) -> int:
         """How often these rules were seen, all ranks together."""
         return sum(bucket.count for (name, _), bucket in self.buckets.items() if name in names)
+
+    def orders(self) -> Mapping[str | None, list[tuple[int, int]]]:
+        """By file: each offset with a kept signal, and the last order up to there."""
+        found: dict[str | None, list[tuple[int, int]]] = {}
+        for bucket in self.buckets.values():
+            for order, signal in bucket:
+                found.setdefault(signal.file, []).append((signal.offset or 0, order))
+        for rows in found.values():
+            rows.sort()
+            last = itertools.accumulate((order for _, order in rows), max)
+            rows[:] = zip((at for at, _ in rows), last, strict=True)
+        return found
 
     def span(self) -> failures.ProgressSpan:
         """First and last step over all files; the file with most progress lines speaks."""
