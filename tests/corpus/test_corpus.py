@@ -4,6 +4,7 @@ import pytest
 
 from corpus import generate
 from runward.config import rulesets
+from runward.core import errors
 from runward.wiring import bench_diagnose
 
 
@@ -156,3 +157,19 @@ def test_a_crash_after_which_many_steps_were_made_was_none_of_this_run(context, 
     later = "".join(f"step {step}/1000 | loss 2.{step}\n" for step in range(20, 20 + steps_after))
     case = {"id": "x", "context": context, "log": f"{_HEALTHY}Segmentation fault (core dumped)\n{later}"}
     assert [guess["cause"] for guess in bench_diagnose.predictions([case], ".")] == [cause]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[1]", "not an object"),
+        ('{"id": "x", "cause": "none"}', "it has none of log, log_file, logs"),
+        ('{"id": "x", "log": "step 1", "evidence": ["step 1"]}', "evidence is not a text"),
+        ('{"id": "x", "log": "step 1", "context": 3}', "context is not an object"),
+    ],
+)
+def test_what_is_no_labelled_case_is_refused_with_its_number(tmp_path, line, said):
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"id": "a", "log": "step 1"}\n' + line + "\n")
+    with pytest.raises(errors.UsageError, match=f"case 2 is no labelled case: {said}"):
+        bench_diagnose.cases(str(path))

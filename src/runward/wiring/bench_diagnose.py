@@ -12,6 +12,16 @@ from runward.wiring import diagnose
 _STOP, _GO = {"hold", "change"}, {"restart", "restart_elsewhere", "resume_previous", "wait"}
 _READ = ("id", "context", "log", "log_file", "logs")
 """All that a prediction may look at."""
+_KINDS: Mapping[str, type] = {
+    "context": dict,
+    "log": str,
+    "log_file": str,
+    "logs": list,
+    "evidence": str,
+    "accept_causes": list,
+    "accept_actions": list,
+}
+_WORDS: Mapping[type, str] = {dict: "an object", str: "a text", list: "a list"}
 
 
 def cases(path: str) -> list[dict[str, Any]]:
@@ -23,7 +33,22 @@ def cases(path: str) -> list[dict[str, Any]]:
         raise errors.NotFound(errors.Problem(f"cannot be read: {error.strerror}", path)) from None
     except ValueError as error:
         raise errors.UsageError(errors.Problem(f"not JSON Lines: {error}", path)) from None
-    return [case for case in found if isinstance(case, dict)]
+    for number, case in enumerate(found, 1):
+        if wrong := _fault(case):
+            raise errors.UsageError(errors.Problem(f"case {number} is no labelled case: {wrong}", path))
+    return found
+
+
+def _fault(case: object) -> str | None:
+    """Why this is no case; a label may be missing, but not be of another kind."""
+    if not isinstance(case, dict):
+        return "not an object"
+    if not any(key in case for key in _READ[2:]):
+        return f"it has none of {', '.join(_READ[2:])}"
+    for key, kind in _KINDS.items():
+        if not isinstance(case.get(key, kind()), kind):
+            return f"{key} is not {_WORDS[kind]}"
+    return None
 
 
 def predictions(found: Iterable[Mapping[str, Any]], folder: str) -> Iterator[dict[str, Any]]:
