@@ -360,6 +360,82 @@ def test_a_front_of_a_kind_that_nobody_knows_is_one_where_all_lines_of_a_traceba
     assert guess(_steps(other) + _steps(mine) + _fault(other, _ECHO) + _fault(mine)) == ("exception", 5)
 
 
+_ENGINE = "[2031-04-21 04:12:{:02d} {}] Scheduler hit an exception: "
+_LOGGED = "2031-03-04 12:00:{:02d},123 [{}] ERROR training failed: "
+
+
+@pytest.mark.parametrize(
+    ("opener", "mine", "other", "rank"),
+    [
+        (_ENGINE, "TP5", "TP0", 5),
+        (_ENGINE, "PP0 TP5 EP5", "PP0 TP0 EP0", 5),
+        (_ENGINE, "PP1 TP5", "PP0 TP0", None),
+        (_ENGINE, "TP5 PP1", "TP0 PP0", None),
+        (_ENGINE, "DP1 TP5", "DP0 TP0", None),
+        (_LOGGED, "rank 5", "rank 0", 5),
+    ],
+    ids=["tp", "first-stage", "later-stage", "later-stage-last", "later-replica", "logger"],
+)
+def test_a_record_that_only_begins_with_a_front_is_its_speakers(guess, opener, mine, other, rank) -> None:
+    log = opener.format(1, mine) + _fault() + opener.format(2, other) + _fault("", _ECHO)
+    assert guess(_steps() + log) == ("exception", rank)
+
+
+def test_a_frame_without_a_front_under_two_openers_is_nobodys(guess) -> None:
+    first = _TRACE.splitlines(keepends=True)[0]
+    assert guess(_steps() + f"[rank5]: {first}[rank2]: {first}" + _fault()) == ("exception", None)
+
+
+def test_the_rank_that_pytorch_prints_stands_over_sruns_label_of_a_task_with_several(guess) -> None:
+    log = _steps("0: [rank0]: ") + _fault("1: [rank9]: ") + _fault("0: [rank3]: ", _ECHO)
+    assert guess(log) == ("exception", 9)
+    assert guess(_steps("0: ") + _fault("5: ") + "5: rank 2: bye\n") == ("exception", 5)
+
+
+_ENDS = "srun: Terminating StepId=71.0\nsrun: error: n0: tasks 0-3: Killed\nsrun: error: n1: tasks 4-7: Terminated\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "cause"),
+    [
+        ("Out Of Memory", 137, "host_oom"),
+        ("Killed", 137, "killed"),
+        ("Segmentation fault (core dumped)", 139, "segfault"),
+        ("Bus error", 135, "shm"),
+        ("Aborted (core dumped)", 134, "abort"),
+        ("Floating point exception (core dumped)", 136, "exception"),
+        ("Exited with exit code 17", 17, "unknown"),
+    ],
+)
+def test_the_one_task_that_srun_names_first_is_the_rank(guess, said: str, code: int, cause: str) -> None:
+    one, several = (f"srun: error: n3: {tasks}: {said}\n{_ENDS}" for tasks in ("task 12", "tasks 12-14"))
+    assert guess(_steps() + one, exit_code=code) == (cause, 12)
+    assert guess(_steps() + several, exit_code=code)[1] is None
+    launcher = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    assert guess(_steps() + launcher + one, exit_code=code)[1] is None
+
+
+def test_who_only_lost_its_workers_does_not_hide_the_task_that_ran_out_of_memory(guess) -> None:
+    log = (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=71.0.\nsrun: error: n3: task 12: Out Of Memory\n"
+        " 9: RuntimeError: DataLoader worker (pid 20114) is killed by signal: Terminated. \n" + _ENDS
+    )
+    assert guess(_steps(" 0: ") + log, exit_code=137) == ("host_oom", 12)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "RuntimeError: Horovod detected that one or more processes exited\nProcess name: 5\nExit code: 1\n",
+        "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 5\n",
+        "Abort(1) on node 5 (rank 5 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 5\n",
+    ],
+    ids=["horovod", "mpich", "mpich-4"],
+)
+def test_the_process_that_a_launcher_says_ended_first_is_the_rank(guess, told: str) -> None:
+    assert guess(_steps() + _fault() + told) == ("exception", 5)
+
+
 def test_a_traceback_that_another_message_quotes_stays_quoted(guess) -> None:
     log = f"worker 5 said: {_TRACE}KeyError: 'mask'\n" + _steps(last=90)
     assert guess(log, process="running")[0] == "none"

@@ -97,32 +97,48 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
             candidate = replace(candidate, cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
         if traceback and traceback.quoted:
             candidate = replace(candidate, weight=min(candidate.weight, 28))
-        if traceback and traceback.named:
-            candidate = replace(
-                candidate, entry=entry._replace(signal=replace(entry.signal, rank=traceback.rank))
-            )
+        if traceback and (traceback.named or traceback.bare):
+            candidate = replace(candidate, entry=_of_opener(entry, traceback, book))
         found.append(replace(candidate, traceback=traceback))
     found += _unknown_classes(book, by_place, found)
-    return _killed_task(sorted(_one_a_line(found), key=lambda candidate: candidate.order), book)
+    return _by_first_task(sorted(_one_a_line(found), key=lambda candidate: candidate.order), book)
+
+
+def _of_opener(
+    entry: casebook.Entry, traceback: tracebacks.Traceback, book: casebook.Casebook
+) -> casebook.Entry:
+    """The entry with the rank of the line that opened the traceback."""
+    if traceback.named:
+        return entry._replace(signal=replace(entry.signal, rank=traceback.rank))
+    signal = replace(entry.signal, rank=traceback.rank, node=traceback.node, voice=traceback.voice)
+    return book.named(entry._replace(signal=signal))
 
 
 TASK_KILLED = "slurm_task_killed"
 """The rule for a task that srun saw killed."""
+_FIRST_TASKS = {TASK_KILLED: 35, "slurm_task_aborted": 18}
+"""What srun's word on the first such task weighs: as any launcher's of a SIGKILL; above what it ends itself."""
+_TASKS = "slurm_task_"
 _TEARDOWN = ("slurm_teardown", "slurm_cancelled")
 
 
-def _killed_task(found: list[Candidate], book: casebook.Casebook) -> list[Candidate]:
-    """A task that srun names as killed before it ends any itself is no teardown: as a launcher's word of SIGKILL."""
-    first = next((one for one in found if one.rule == TASK_KILLED), None)
+def first_task(found: list[Candidate], book: casebook.Casebook, rules_of: str = _TASKS) -> Candidate | None:
+    """The one task that srun names first, before it ends any itself; None where it begins with several."""
+    first = next((one for one in found if one.rule.startswith(rules_of)), None)
     if first is None or first.rank is None:
-        return found
-    torn = max(
-        (one.order for one in found if one.rule in _TEARDOWN and one.order < first.order), default=None
-    )
-    gone_on = torn is not None and any(torn < one.order < first.order for one in book.advances)
-    if torn is not None and not gone_on:
-        return found
-    return [replace(one, weight=_STATUS_WEIGHT[9]) if one is first else one for one in found]
+        return None
+    torn = [one.order for one in found if one.rule in _TEARDOWN and one.order < first.order]
+    gone_on = torn and any(max(torn) < one.order < first.order for one in book.advances)
+    return first if not torn or gone_on else None
+
+
+def _by_first_task(found: list[Candidate], book: casebook.Casebook) -> list[Candidate]:
+    """A task that srun names as killed or aborted before it ends any itself is no teardown."""
+    for rule, weight in _FIRST_TASKS.items():
+        first = first_task(found, book, rule)
+        if first is not None:
+            return [replace(one, weight=weight) if one is first else one for one in found]
+    return found
 
 
 def _tracebacks(book: casebook.Casebook) -> dict[tuple[str | None, int | None], tracebacks.Traceback]:

@@ -133,10 +133,19 @@ def _saved(case: whose.Case) -> int | None:
 
 
 def _same_cause(case: whose.Case) -> int | None:
-    """The one rank of all lines that speak for the cause."""
-    speaking = evidence.related(case.chosen.cause)
-    same = {c.rank for c in case.found if c.cause in speaking} - {None}
+    """The one rank of all lines that say the cause; where none has one, of those that speak for it."""
+    own, speaking = (case.chosen.cause,), evidence.related(case.chosen.cause)
+    told = ({c.rank for c in case.found if c.cause in causes} - {None} for causes in (own, speaking))
+    same = next((ranks for ranks in told if ranks), set())
     return same.pop() if len(same) == 1 else None
+
+
+def _first_task(case: whose.Case) -> int | None:
+    """The task that srun names first, before it ends others, where only a witness beside the log tells the cause."""
+    if case.chosen.entry is not None or case.chosen.cause in candidates.ENDS:
+        return None
+    first = candidates.first_task(case.found, case.book)
+    return first.rank if first is not None else None
 
 
 def _silent(case: whose.Case) -> int | None:
@@ -196,6 +205,7 @@ _ASKED = (
     whose.by_exit,
     _saved,
     _same_cause,
+    _first_task,
     _silent,
     _launchers,
 )

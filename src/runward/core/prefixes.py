@@ -134,6 +134,8 @@ class _Found:
         self.number: int | None = None
         self.process = ""
         self.tag = ""
+        self.labelled = False
+        """Whether the rank is only a launcher's label: the number of a task, which may hold several ranks."""
         self.through = False
         """Whether the number counts over all nodes."""
         self.at: float | None = None
@@ -209,7 +211,8 @@ class _Found:
     def _speaks(self, groups: dict[str, str | None], speaker: str) -> None:
         """Take what a tag says; what an earlier one said stays."""
         self.speaker.append(speaker)
-        self.rank = self.rank if self.rank is not None else _number(groups, "rank")
+        if self.rank is None or (self.labelled and groups.get("rank") and speaker.startswith("[")):
+            self.rank, self.labelled = _number(groups, "rank"), bool(groups.get("label"))
         self.local = self.local if self.local is not None else _number(groups, "local")
         if self.number is None and groups.get("number"):
             self.number = _number(groups, "number")

@@ -60,7 +60,11 @@ _ALONE = (
     rf"{_RANK}{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?:[ ,|].{{0,60}})?",
     rf"{_LOCAL}{_BETWEEN}(?P<local>\d{{1,3}})",
     r"(?P<rank>\d{1,6})@(?P<node>[A-Za-z][\w.-]{0,60})",
-    r"(?:[\w:. -]{0,40} )?(?:[Tt][Pp]|[Dd][Pp])(?P<number>\d{1,4})",
+    (
+        r"(?:[\w:. -]{0,40} )?"
+        r"(?P<pid>(?=.{0,40}\b[DP]P[1-9])(?:[A-Z_]{2,7}\d{1,4} ){1,5}[A-Z_]{2,7}\d{1,4})"
+    ),
+    r"(?:[\w:. -]{0,40} )?(?:[Tt][Pp]|[Dd][Pp])(?P<number>\d{1,4})(?: PP0)?(?: EP\d{1,4})?",
     r"\d+,mpirank:(?P<rank>\d{1,6}),(?P<node>[\w.-]+)",
     rf"(?P<node>{_POD})(?:-[a-z]{{1,12}})?",
     _PROCESS_NUMBER,
@@ -96,7 +100,7 @@ _BARE = (
         rf"{_RANK}(?:{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?: *[:|>\]›](?!\d)| -(?= ))|=(?P<rank2>{_NUMBER})(?= ))",
     ),
     ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
-    (_DIGITS, rf"(?P<rank>{_NUMBER}): (?!\d)"),
+    (_DIGITS, rf"(?P<rank>(?P<label>{_NUMBER})): (?!\d)"),
     (_DIGITS, r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"),
     ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
     (_SMALL, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}}:? (?=\S))"),

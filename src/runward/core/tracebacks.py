@@ -69,6 +69,8 @@ class Traceback(NamedTuple):
     """The traceback itself says whose it is, whoever prints it."""
     voice: voices.Voice = voices.NOBODY
     """The process that printed it, as its prefix names it."""
+    bare: bool = False
+    """Only its first line has a prefix: a logger put it before the whole record."""
     rules: tuple[str, ...] = ()
     """The rules that know its last line as a failure, also where of so many such lines this one is not kept."""
 
@@ -89,6 +91,8 @@ class _Open:
     """What stands before the opening words and is no front that is known: of all its lines, if it is one."""
     fronted: bool = False
     """Whether frames came behind the same lead."""
+    bare: bool = False
+    """Whether frames came without the prefix of the first line."""
     frames: list[tuple[str, str, str]] = field(default_factory=list)
     reading: str = ""
     lines: int = 0
@@ -131,6 +135,7 @@ class Grouper:
         if not self._open:
             return None
         front = prefixes.split(text, self._source.year)
+        self._bare(front)
         for group in self._open:
             if group.speaker != front.speaker:
                 continue
@@ -139,6 +144,18 @@ class Grouper:
             if not group.fronted:
                 return self._take(group, front, place)
         return None
+
+    def _bare(self, front: prefixes.Prefix) -> None:
+        """A frame without a prefix goes on with the opening line above it that has one, where it can be no other's."""
+        group = self._open[-1]
+        begun = [one for one in self._open if not one.lines]
+        if (
+            not front.speaker
+            and group.speaker
+            and begun == [group]
+            and regexes.ready(_FRAME).match(front.body)
+        ):
+            group.speaker, group.indent, group.bare = "", max(0, front.indent - 2), True
 
     def _begin(self, text: str, at: int, offset: int) -> None:
         front = prefixes.split(text, self._source.year)
@@ -215,6 +232,7 @@ class Grouper:
             text=place.text[: signals.TEXT_LIMIT],
             named=group.named,
             voice=group.voice,
+            bare=group.bare,
         )
 
 
