@@ -104,13 +104,11 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
     return _by_first_task(sorted(_one_a_line(found), key=lambda candidate: candidate.order), book)
 
 
-def _of_opener(
-    entry: casebook.Entry, traceback: tracebacks.Traceback, book: casebook.Casebook
-) -> casebook.Entry:
+def _of_opener(entry: casebook.Entry, one: tracebacks.Traceback, book: casebook.Casebook) -> casebook.Entry:
     """The entry with the rank of the line that opened the traceback."""
-    if traceback.named:
-        return entry._replace(signal=replace(entry.signal, rank=traceback.rank))
-    signal = replace(entry.signal, rank=traceback.rank, node=traceback.node, voice=traceback.voice)
+    if one.named:
+        return entry._replace(signal=replace(entry.signal, rank=one.rank))
+    signal = replace(entry.signal, rank=one.rank, node=one.node, voice=one.voice)
     return book.named(entry._replace(signal=signal))
 
 
@@ -118,13 +116,12 @@ TASK_KILLED = "slurm_task_killed"
 """The rule for a task that srun saw killed."""
 _FIRST_TASKS = {TASK_KILLED: 35, "slurm_task_aborted": 18}
 """What srun's word on the first such task weighs: as any launcher's of a SIGKILL; above what it ends itself."""
-_TASKS = "slurm_task_"
 _TEARDOWN = ("slurm_teardown", "slurm_cancelled")
 
 
-def first_task(found: list[Candidate], book: casebook.Casebook, rules_of: str = _TASKS) -> Candidate | None:
+def first_task(found: list[Candidate], book: casebook.Casebook, of: str = "slurm_task") -> Candidate | None:
     """The one task that srun names first, before it ends any itself; None where it begins with several."""
-    first = next((one for one in found if one.rule.startswith(rules_of)), None)
+    first = next((one for one in found if one.rule.startswith(of)), None)
     if first is None or first.rank is None:
         return None
     torn = [one.order for one in found if one.rule in _TEARDOWN and one.order < first.order]
