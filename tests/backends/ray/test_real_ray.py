@@ -368,7 +368,9 @@ def test_a_head_that_is_made_anew_knows_no_job_and_nothing_is_begun_before_the_o
     assert status.proof
     held = runward.page("held")
     assert (held["state"], len(held["attempts"])) == ("running", 1)
-    assert "knows no job" in held["contact"]["why"]
+    waiting.wait_until(
+        lambda: "knows no job" in (runward.page("held")["contact"]["why"] or ""), "it says why"
+    )
     assert cluster.dashboard.json(client.Request("GET", "/api/jobs/")) == []
     fresh = backend.Ray(cluster.dashboard, backend.Settings(anew_s=0.0)).poll([name])[name]
     assert isinstance(fresh, job.Unseen)  # who never saw it alive proves nothing

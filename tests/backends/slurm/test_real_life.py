@@ -36,15 +36,17 @@ def test_a_request_does_not_wait_for_the_next_look_at_a_slow_cluster(world: worl
 
 
 def test_a_watcher_that_is_killed_loses_and_doubles_nothing(world: worlds.World) -> None:
-    gate = world.folder / "gate"
+    gate, began = world.folder / "gate", world.folder / "began"
     script = world.script(
-        f'if [ -e {gate} ]; then echo "step 5/5 loss: 0.1"; exit 0; fi\n'
+        f'if [ -e {gate} ]; then echo "step 5/5 loss: 0.1"; exit 0; fi; touch {began}\n'
         f'echo "step 1/5 loss: 1"; while [ ! -e {gate} ]; do sleep 0.2; done\n'
         'echo "RuntimeError: NCCL error in: somewhere"; exit 1'
     )
     process = world.submit(str(script))
     first = world.job_of(1)
-    world.cluster.wait_state(first, "RUNNING")
+    waiting.wait_until(
+        began.exists, "the first attempt has looked for the gate"
+    )  # RUNNING comes before its script
     process.send_signal(signal.SIGKILL)
     process.wait()
     gate.touch()
