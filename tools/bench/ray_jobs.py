@@ -108,12 +108,12 @@ class Served:
 
 
 def settled(url: str, jobs: int) -> None:
-    """Until every job's log is followed, and ten seconds more."""
+    """Until every job's log is followed, and so much longer that what each run is asked only at its begin is over."""
     logs, deadline = 0, time.monotonic() + 240
     while logs < jobs and time.monotonic() < deadline:
         time.sleep(1)
         logs += _counts(url).get("log", 0)
-    time.sleep(10)
+    time.sleep(25)
     _counts(url)
 
 
