@@ -2,19 +2,17 @@
 
 import pytest
 
-from runward.wiring import diagnose
+from corpus import judging
 
 _STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(10, 60, 10))
 _PIPE = "<Pipe (('fetch s3://b/s-7.tar -',), {'shell': True, 'bufsize': 8192})>"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def judged():
-    engine = diagnose.engine()
-
     def ask(log: str, code: int = 1) -> tuple[str, str, int | None]:
-        found = diagnose.case(engine, {"context": {"exit_code": code}, "log": log}, ".").verdict
-        return str(found.cause), str(found.action), found.rank
+        found = judging.verdict(log, exit_code=code)
+        return found.cause, found.action, found.rank
 
     return ask
 

@@ -2,15 +2,15 @@
 
 import pytest
 
+from corpus import judging
 from runward.wiring import bench_diagnose
 
 _STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(10, 60, 10))
 
 
 def _judged(log: str, **context: object) -> tuple[str, str]:
-    case = {"id": "x", "context": context or {"exit_code": 1}, "log": log}
-    (found,) = bench_diagnose.predictions([case], ".")
-    return found["cause"], found["action"]
+    found = judging.verdict(log, **(context or {"exit_code": 1}))
+    return found.cause, found.action
 
 
 def _waits(rank: int, op: str, numel: int, seq: int = 904) -> str:

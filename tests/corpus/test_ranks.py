@@ -2,7 +2,7 @@
 
 import pytest
 
-from runward.wiring import diagnose
+from corpus import judging
 
 _TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n    loss = net(x)\n'
 _ECHO = (
@@ -11,14 +11,11 @@ _ECHO = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def guess():
-    engine = diagnose.engine()
-
     def ask(log, **context):
-        raw = {"context": context or {"exit_code": 1}, "logs" if isinstance(log, dict) else "log": log}
-        found = diagnose.case(engine, raw, ".").verdict
-        return str(found.cause), found.rank
+        found = judging.verdict(log, **(context or {"exit_code": 1}))
+        return found.cause, found.rank
 
     return ask
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from runward.wiring import bench_diagnose
+from corpus import judging
 
 _TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
 _PEER = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error\n"
@@ -15,8 +15,8 @@ def _steps(first: int, last: int, front: str = "") -> str:
 
 
 def _guess(log: str, **context: object) -> tuple[str, str, int | None]:
-    (found,) = bench_diagnose.predictions([{"id": "x", "context": context, "log": log}], ".")
-    return found["cause"], found["action"], found["rank"]
+    found = judging.verdict(log, **context)
+    return found.cause, found.action, found.rank
 
 
 @pytest.mark.parametrize(

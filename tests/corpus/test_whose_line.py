@@ -2,15 +2,14 @@
 
 import pytest
 
-from runward.wiring import bench_diagnose
+from corpus import judging
 
 _TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n'
 
 
 def _guess(log: str, **context: object) -> tuple[str, int | None]:
-    case = {"id": "x", "context": context or {"exit_code": 1}, "log": log}
-    (found,) = bench_diagnose.predictions([case], ".")
-    return found["cause"], found["rank"]
+    found = judging.verdict(log, **(context or {"exit_code": 1}))
+    return found.cause, found.rank
 
 
 def _said(front: str, text: str) -> str:

@@ -247,6 +247,11 @@ class Casebook:
         """Kept entries of rules that say so, in the order they were read."""
         return self.of_rule(*self.that_say(word))
 
+    def says(self, name: str, word: rules.Says) -> bool:
+        """Whether the rule of that name says so; what is no rule says nothing."""
+        rule = self.rules.get(name)
+        return rule is not None and rule.says is word
+
     def that_say(self, word: rules.Says) -> list[str]:
         """Names of the rules that say so."""
         return [name for name, rule in self.rules.items() if rule.says is word]

@@ -75,7 +75,7 @@ def rank(
 def _everyones(case: whose.Case) -> bool:
     """Whether every rank that is known says the same, or several lack the same thing: the matter of no single one."""
     chosen, ranks = case.chosen, case.book.ranks
-    around = chosen.cause in _SURROUNDINGS or chosen.rule in case.book.that_say(rules.Says.STORE)
+    around = chosen.cause in _SURROUNDINGS or case.book.says(chosen.rule, rules.Says.STORE)
     if around and chosen.rank is None:
         own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
         return len(own) >= _SEVERAL
@@ -94,7 +94,7 @@ def _words(candidate: candidates.Candidate) -> str:
 def _lost_peer(case: whose.Case) -> bool:
     """Whether the line only tells that somebody else is gone: who says so is not the one."""
     chosen = case.chosen
-    if chosen.cause not in _LOST or chosen.rule in case.book.that_say(rules.Says.STORE):
+    if chosen.cause not in _LOST or case.book.says(chosen.rule, rules.Says.STORE):
         return False
     return regexes.ready(_LOST_PEER).search(chosen.text[:_BODY]) is not None
 
@@ -151,7 +151,7 @@ def _first_task(case: whose.Case) -> int | None:
 def _silent(case: whose.Case) -> int | None:
     """The one that others miss, where the cause is one of those that leave no words."""
     chosen = case.chosen
-    if chosen.rule in case.book.that_say(rules.Says.TAKEN):
+    if case.book.says(chosen.rule, rules.Says.TAKEN):
         return _named(case.book) if sum(c.rule == chosen.rule for c in case.found) == 1 else None
     return _missed(case) if chosen.cause in _SILENT_ENDS else None
 

@@ -309,13 +309,13 @@ def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str
         return []
     at = signal.offset - (edges.size - len(edges.tail))
     text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
+    before = above(signal, book)
     told = [
-        (found[1].decode(), (found[2] or b"").decode())
-        for found in regexes.ready(_CALLER).finditer(above(signal, book))
+        (found[1].decode(), (found[2] or b"").decode()) for found in regexes.ready(_CALLER).finditer(before)
     ]
     told += [
         (found[1].decode(), "")
-        for found in regexes.ready(_DEAD).finditer(above(signal, book)[-_REPORT // 8 :])
+        for found in regexes.ready(_DEAD).finditer(before[-_REPORT // 8 :])
         if found[1]
     ]
     below = [

@@ -148,13 +148,9 @@ class Grouper:
     def _bare(self, front: prefixes.Prefix) -> None:
         """A frame without a prefix goes on with the opening line above it that has one, where it can be no other's."""
         group = self._open[-1]
-        begun = [one for one in self._open if not one.lines]
-        if (
-            not front.speaker
-            and group.speaker
-            and begun == [group]
-            and regexes.ready(_FRAME).match(front.body)
-        ):
+        if front.speaker or not group.speaker or group.lines:
+            return
+        if all(one.lines for one in self._open[:-1]) and regexes.ready(_FRAME).match(front.body):
             group.speaker, group.indent, group.bare = "", max(0, front.indent - 2), True
 
     def _begin(self, text: str, at: int, offset: int) -> None:

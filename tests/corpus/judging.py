@@ -1,0 +1,15 @@
+"""The verdict on a log by the shipped rules, which are made ready once."""
+
+import functools
+from collections.abc import Mapping
+
+from runward.core import failures
+from runward.wiring import diagnose
+
+_engine = functools.cache(diagnose.engine)
+
+
+def verdict(log: str | Mapping[str, str], **context: object) -> failures.Verdict:
+    """Of one log, or of one a name; `context`: what is known beside it."""
+    case = {"context": context, "log" if isinstance(log, str) else "logs": log}
+    return diagnose.case(_engine(), case, ".").verdict
