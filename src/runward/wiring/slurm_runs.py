@@ -174,8 +174,11 @@ def keep_attached(name: str, target: str) -> None:
     """Write down with which options a job that was handed over is submitted again, and where."""
     shown = slurm.show(target)
     excluded = _list(shown.get("ExcNodeList", ""))
+    script = next(iter(shown.get("Command", "").split()), "")
     found = again.options(shown, slurm.record_of(target))
-    body: Mapping[str, Any] = {"sbatch": found, "exclude": excluded, "cluster": slurm.parse(target)[1]}
+    job_id, cluster = slurm.parse(target)
+    found += again.unshown(slurm.ask(cluster).submit_line(job_id), script)
+    body: Mapping[str, Any] = {"sbatch": found, "exclude": excluded, "cluster": cluster}
     folders.write(places.run_dir(name), OPTIONS, body)
 
 

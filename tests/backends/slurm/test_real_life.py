@@ -119,6 +119,29 @@ def test_the_next_job_of_a_users_chain_is_the_next_attempt_and_nothing_is_submit
     assert names.count("first.sh") == 1
 
 
+def test_what_only_the_command_line_of_sbatch_said_is_said_again_when_a_job_is_handed_over(
+    world: worlds.World,
+) -> None:
+    gate = world.folder / "gate"
+    script = world.script(
+        f'if [ -e {gate} ]; then echo "step 5/5 loss: 0.1 with $FLAVOR"; exit 0; fi\n'
+        f'echo "step 1/5 loss: 1 with $FLAVOR"; while [ ! -e {gate} ]; do sleep 0.2; done\n'
+        'echo "RuntimeError: NCCL error in: somewhere"; exit 1'
+    )
+    given = ("--export=ALL,FLAVOR=plum", "--signal=B:USR2@30", "--time=5")
+    one = world.cluster.run("sbatch", "--parsable", *given, str(script)).strip()
+    log = world.folder / f"log-{one}.txt"
+    waiting.wait_until(lambda: log.exists() and "with plum" in log.read_text(), "the first attempt's step")
+    process = world.start("attach", f"slurm:{one}", "--act", "--name", "demo")
+    waiting.wait_until(world.attempts, "the run")
+    gate.touch()
+    assert world.ended(process) == 0, world.words()
+    second = world.attempts()[1]["job"]
+    assert "step 5/5 loss: 0.1 with plum" in (world.folder / f"log-{second}.txt").read_text()
+    made = json.loads((world.folder / "state/runs/demo/slurm.json").read_text())
+    assert {"--export=ALL,FLAVOR=plum", "--signal=B:USR2@30"} <= set(made["sbatch"])
+
+
 def _count_looks(world: worlds.World) -> None:
     """Put a squeue first in the path that notes its arguments."""
     noting = world.folder / "bin" / "squeue"

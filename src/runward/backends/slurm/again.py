@@ -3,7 +3,9 @@
 What stood on sbatch's command line wins over the script's own lines, and Slurm keeps only what came of both.
 """
 
+import os
 import re
+import shlex
 from collections.abc import Mapping
 
 from runward.backends.slurm import records
@@ -40,6 +42,29 @@ _WORDS: Mapping[tuple[str, str], str] = {
     ("OverSubscribe", "USER"): "--exclusive=user",
     ("OverSubscribe", "YES"): "--oversubscribe",
 }
+
+
+_UNSHOWN = ("--signal", "--export", "--export-file")
+
+
+def unshown(line: str, script: str) -> list[str]:
+    """Of the command line that submitted `script`, the options that Slurm shows nowhere else.
+
+    >>> unshown("sbatch --export ALL,LR=0.1 --time=1 --signal=B:USR1@60 job.sh --signal=x", "/home/ann/job.sh")
+    ['--export=ALL,LR=0.1', '--signal=B:USR1@60']
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return []
+    name = os.path.basename(script)
+    end = next((at for at, word in enumerate(words) if at and os.path.basename(word) == name), len(words))
+    found = []
+    for word, following in zip(words[1:end], [*words[2:end], ""], strict=True):
+        option, equals, value = word.partition("=")
+        if option in _UNSHOWN:
+            found.append(f"{option}={value if equals else following}")
+    return found
 
 
 def options(shown: Mapping[str, str], record: records.Record) -> list[str]:

@@ -131,6 +131,14 @@ class Commands:
         which = ("-j", ",".join(ids), "-S", "1970-01-01", "-o", fields)
         return records.parse_sacct(self._ask([self._names.sacct, "-n", "-X", "-P", *options, *which]))
 
+    def submit_line(self, job_id: str) -> str:
+        """The command line that submitted a job, as accounting of Slurm 21.08 and newer keeps it; else empty."""
+        try:
+            told = self._ask([self._names.sacct, "-n", "-X", "-P", "-j", base(job_id), "-o", "SubmitLine"])
+        except ports.ContactLost:
+            return ""
+        return next(iter(records.plain_lines(told)), "")
+
     def with_accounts(self, found: Mapping[str, records.Record]) -> dict[str, records.Record]:
         """With what accounting says of jobs that are over: who cancelled them, and how their steps ended."""
         over = [key for key, one in found.items() if one.word in _ACCOUNTED and one.told_by != "sacct"]
