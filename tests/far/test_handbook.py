@@ -42,3 +42,13 @@ def test_a_chain_leaves_a_page_that_says_how_to_go_on(runward, tmp_path):
     assert "- three: waits: " in page
     assert f"cd {tmp_path} && runward chain --min-free 1 --min-free-inodes 1 --stage one=true --stage" in page
     assert page in runward("handbook", "--all")
+
+
+def test_a_run_that_only_a_far_box_has_is_told_by_its_box(tmp_path):
+    copy = tmp_path / "state/handbooks/gpu-7/far.md"
+    copy.parent.mkdir(parents=True)
+    copy.write_text("# far: running\n")
+    env = {**os.environ, "RUNWARD_STATE_DIR": str(tmp_path / "state")}
+    said = commands.runward(env, "handbook", "far", code=3, cwd=tmp_path).stderr
+    assert "no run 'far' here" in said
+    assert "runward handbook ssh:gpu-7/far" in said

@@ -22,11 +22,7 @@ def handbook(run: str | None, every: bool) -> None:
         raise errors.UsageError(errors.Problem("name one run, or say --all", where="runward handbook"))
     if run is not None:
         away = re.fullmatch(r"ssh:([^/]+)/(.+)", run)
-        text = (
-            handbooks.there(far.host_of(away[1]), away[2])
-            if away
-            else handbooks.of_run(run, looking.status(run))
-        )
+        text = handbooks.there(far.host_of(away[1]), away[2]) if away else handbooks.here(run)
         printing.data(text.rstrip("\n"))
         return
     for row in looking.rows():

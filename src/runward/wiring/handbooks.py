@@ -61,6 +61,21 @@ def kept() -> Iterator[str]:
                     yield file.read(1 << 20)
 
 
+def here(run: str) -> str:
+    """The page of a run of this machine. Raises NotFound, which names a far box that has a run of that name."""
+    from runward.wiring import looking
+
+    try:
+        return of_run(run, looking.status(run))
+    except errors.NotFound:
+        top, page = far.folder("handbooks"), far.safe_name(run) + ".md"
+        boxes = [box for box in sorted(os.listdir(top)) if os.path.exists(os.path.join(top, box, page))]
+        if not boxes:
+            raise
+        problem = errors.Problem(f"no run {run!r} here", next_step=f"runward handbook ssh:{boxes[0]}/{run}")
+        raise errors.NotFound(problem) from None
+
+
 def there(host: str, run: str) -> str:
     """The page of a run of a far box; the copy that is kept here when the box does not answer.
 
