@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from runward.cli import entry
 from runward.cli.service import service
 from runward.core import errors, service_units
-from runward.wiring import services
+from runward.wiring import service_states, services
 
 
 @pytest.mark.parametrize("user", [False, True], ids=["system", "user"])
@@ -17,9 +17,8 @@ from runward.wiring import services
 def test_systemd_finds_nothing_wrong_with_the_units(verb, user) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
-    wanted = service_units.Service(
-        verb, (shutil.which("true"),), user, ("--x", "a b%c$d"), "/var/lib/runward"
-    )
+    around = (("RUNWARD_STATE_DIR", '/var/lib/a "b%c$d\\'), ("PATH", "/usr/bin"))
+    wanted = service_units.Service(verb, (shutil.which("true"),), user, ("--x", "a b%c$d"), around)
     assert services.verify(wanted) == ""
     broken = service_units.Service(verb, ("/nonesuch/program",), user)
     assert "nonesuch" in services.verify(broken)
@@ -40,11 +39,17 @@ def test_a_unit_is_written_seen_and_removed(tmp_path) -> None:
 
     call("install", "record", "--no-start", "--user")
     assert os.listdir(tmp_path) == ["runward-record.service"]
-    assert "unit" in call("status", "--user").splitlines()[0]
+    shown = CliRunner().invoke(service, ["status", "record", "--user", "--unit-dir", str(tmp_path)])
+    assert ("not installed" in shown.stdout, "user" in shown.stdout, shown.exit_code != 3) == (
+        False,
+        True,
+        True,
+    )
     call("uninstall", "record", "--user") if not services.has_systemd() else os.unlink(
         tmp_path / "runward-record.service"
     )
     assert os.listdir(tmp_path) == []
+    assert "not installed" in call("status", "--user").splitlines()[1]
     with pytest.raises(errors.NotFound):
         call("uninstall", "record", "--user")
 
@@ -56,7 +61,7 @@ def test_every_unit_is_watched_by_the_progress_of_its_verb(verb) -> None:
 
 
 def test_every_verb_that_can_be_a_service_is_a_verb() -> None:
-    assert {*service.commands["install"].params[0].type.choices} <= {*entry.VERBS}
+    assert {*service_units.VERBS} <= {*entry.VERBS}
 
 
 @pytest.mark.parametrize(
@@ -64,14 +69,18 @@ def test_every_verb_that_can_be_a_service_is_a_verb() -> None:
     [
         (["record", "--", "--interval", "soon"], "soon"),
         (["watch", "--", "--nonesuch"], "--nonesuch"),
-        (["serve"], "no verb of Runward's: record and watch"),
-        (["top"], "needs a terminal: record and watch"),
+        (["wach"], "no verb of Runward's; did you mean 'watch'? Services: record, watch."),
+        (["top"], "needs a terminal. Services: record, watch."),
+        (["record", "--account", "rooot"], "no account 'rooot'; did you mean 'root'?"),
+        (["record", "--account", "root", "--user"], "--account is for units of the system"),
     ],
-    ids=["duration", "option", "no verb", "no service"],
+    ids=["duration", "option", "no verb", "no service", "no account", "account of the user's manager"],
 )
 def test_what_would_be_started_again_and_again_is_not_installed(argv, said, tmp_path) -> None:
     done = CliRunner().invoke(service, ["install", "--unit-dir", str(tmp_path), *argv])
-    assert (done.exit_code, said in done.stderr, os.listdir(tmp_path)) == (2, True, [])
+    told = done.stderr + str(done.exception)
+    assert (said in told, os.listdir(tmp_path)) == (True, []), told
+    assert done.exit_code == 2 or isinstance(done.exception, errors.UsageError)
 
 
 def test_a_service_that_could_not_be_started_is_no_success(tmp_path, monkeypatch) -> None:
@@ -89,7 +98,64 @@ def test_without_systemd_a_tmux_session_starts_it_again_when_it_ends(tmp_path, m
     monkeypatch.delenv("TMUX", raising=False)
     wanted = service_units.Service("record", ("/bin/sleep",), args=("it's",))
     assert services.install_tmux(wanted)
-    assert services.status("record", services.place(user=True, folder=str(tmp_path)))["tmux"] is True
+    (seen,) = service_states.states(("record",), (services.place(user=True, folder=str(tmp_path)),))
+    assert (seen.word, seen.place, seen.to_json()["tmux"]) == ("running", "tmux", True)
     with pytest.raises(errors.Unreachable, match="runs already"):
         services.install_tmux(wanted)
     assert services.uninstall("record", services.place(user=True, folder=str(tmp_path)))
+
+
+def test_in_tmux_it_has_its_variables_and_a_shell_that_knows_while() -> None:
+    around = (("RUNWARD_STATE_DIR", "/a b"),)
+    wanted = service_units.Service("record", ("/bin/sleep",), args=("it's",), environment=around)
+    *session, shell, flag, loop = service_units.tmux(wanted)
+    assert session == ["tmux", "new-session", "-d", "-s", "runward-record"]
+    assert (shell, flag) == ("/bin/sh", "-c")
+    assert loop == "while :; do env 'RUNWARD_STATE_DIR=/a b' /bin/sleep record 'it'\\''s'; sleep 10; done"
+
+
+SHELL = {
+    "PATH": "/opt/slurm/bin:.:/usr/bin:/opt/slurm/bin",
+    "KUBECONFIG": "/home/a/kube",
+    "RAY_AUTH_TOKEN": "secret",
+    "DOCKER_HOST": "unix:///run/user/7/docker.sock",
+    "RUNWARD_STATE_DIR": "/home/a/state",
+    "HF_TOKEN": "secret",
+}
+
+
+def test_a_service_reaches_what_the_shell_that_installs_it_reaches_and_carries_no_secret() -> None:
+    found = dict(service_units.carried(SHELL, same_account=True))
+    assert found == {
+        "PATH": "/opt/slurm/bin:/usr/bin",
+        "DOCKER_HOST": "unix:///run/user/7/docker.sock",
+        "KUBECONFIG": "/home/a/kube",
+        "RUNWARD_STATE_DIR": "/home/a/state",
+    }
+    other = dict(service_units.carried(SHELL, same_account=False))
+    assert {*found} - {*other} == {"KUBECONFIG", "RUNWARD_STATE_DIR"}, (
+        "another account has folders of its own"
+    )
+    text = service_units.unit(
+        service_units.Service("watch", ("/usr/bin/runward",), environment=(*found.items(),))
+    )
+    assert "Environment=PATH=/opt/slurm/bin:/usr/bin" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "code"),
+    [
+        ([], False, 0),
+        (["not installed", "running"], False, 0),
+        (["not installed", "running"], True, 3),
+        (["running", "stopped"], False, 1),
+        (["failed"], True, 1),
+        (["restarting"], False, 1),
+        (["starting"], False, 0),
+        (["unknown", "running"], False, 75),
+        (["unknown", "failed"], False, 1),
+    ],
+)  # fmt: skip
+def test_the_exit_code_of_status_says_whether_what_is_installed_runs(words, named, code) -> None:
+    found = [service_states.State("watch", word) for word in words]
+    assert service_states.exit_code(found, named=named) == code

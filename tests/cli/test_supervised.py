@@ -53,7 +53,7 @@ def start(manager: Manager, *argv: str, **env: str) -> subprocess.Popen[bytes]:
     ("argv", "progress"),
     [
         (("watch", "--keep"), "watching 0 runs"),
-        (("record", "--interval", "200ms", "--quiet", "--no-gpus", "--no-containers"), "snapshots kept"),
+        (("record", "--interval", "200ms", "--quiet", "--no-gpus", "--no-containers"), "snapshots kept: "),
     ],
     ids=["watch", "record"],
 )

@@ -105,7 +105,7 @@ def test_a_run_set_up_by_one_command_outlives_the_link_and_a_reboot_is_told(net,
     assert row["cell"] == "gone"
     assert "rebooted" in row["reasons"][0]
     acted = seen_with_runs(env, *wishes, "--act")["acted"]
-    assert "watching 1 runs in the background" in acted
+    assert "watching 1 run in the background" in acted
     seen = []
     wait_until(lambda: seen.append(attempts(env, box)) or len(seen[-1]) == 2, "it is resumed")
     verdict = seen[-1][0]["verdict"]

@@ -1,25 +1,32 @@
 """`runward service`: install, remove and look at system services."""
 
 import json
+import shlex
 
 import click
 
-_KNOWN = ("record", "watch")
+from runward.core import errors, service_units
+
+_NAMES = "|".join(service_units.VERBS)
 
 
-class _Verb(click.Choice[str]):
+class _Verb(click.ParamType[str]):
     """A verb that goes on without a terminal."""
+
+    name = "verb"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from runward.cli import entry
 
-        if value not in _KNOWN:
-            why = "ends by itself, or needs a terminal" if value in entry.VERBS else "is no verb of Runward's"
-            self.fail(f"{value!r} {why}: record and watch can be services.", param, ctx)
-        return str(value)
+        if value in service_units.VERBS:
+            return str(value)
+        why = "ends by itself, or needs a terminal" if value in entry.VERBS else "is no verb of Runward's"
+        close = errors.nearest(str(value), service_units.VERBS)
+        hint = f"; did you mean {close!r}?" if close else "."
+        return self.fail(f"{value!r} {why}{hint} Services: {', '.join(service_units.VERBS)}.", param, ctx)
 
 
-_VERBS = _Verb(_KNOWN)
+_VERB = _Verb()
 
 
 def _understood(verb: str, args: tuple[str, ...]) -> None:
@@ -33,11 +40,11 @@ def _understood(verb: str, args: tuple[str, ...]) -> None:
 
 @click.group()
 def service() -> None:
-    """Keep record or watch running on this box."""
+    """Keep a verb running on this box."""
 
 
 @service.command()
-@click.argument("verb", type=_VERBS, metavar="record|watch")
+@click.argument("verb", type=_VERB, metavar=_NAMES)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option("--user", is_flag=True, help="A unit of your own manager instead of the system's.")
 @click.option("--account", default="", help="System unit: run as this account.")
@@ -45,7 +52,7 @@ def service() -> None:
 @click.option("--unit-dir", type=click.Path(), help="Write the unit there.")
 @click.option("--no-start", is_flag=True, help="Write the unit, start nothing.")
 @click.option("--tmux", is_flag=True, help="A detached tmux session instead: boxes without systemd.")
-@click.option("--print", "show", is_flag=True, help="Print the unit, do nothing.")
+@click.option("--print", "show", is_flag=True, help="Print the unit (or the tmux command), do nothing.")
 def install(
     verb: str,
     args: tuple[str, ...],
@@ -58,13 +65,17 @@ def install(
     show: bool,
 ) -> None:
     """Install VERB as a service; ARGS (after --) go to the verb."""
-    from runward.core import service_units
     from runward.wiring import services
 
+    if account and (user or tmux):
+        raise click.UsageError("--account is for units of the system; --user and --tmux run as you.")
     _understood(verb, args)
-    wanted = service_units.Service(verb, services.program(), user, args, state, account=account)
+    around = services.environment(state, account)
+    wanted = service_units.Service(verb, services.program(), user, args, around, account)
     if show:
-        click.echo(service_units.unit(wanted), nl=False)
+        click.echo(
+            shlex.join(service_units.tmux(wanted)) + "\n" if tmux else service_units.unit(wanted), nl=False
+        )
         return
     where = services.place(user=user, folder=unit_dir)
     done = services.install_tmux(wanted) if tmux else services.install(wanted, where, start=not no_start)
@@ -72,25 +83,29 @@ def install(
 
 
 @service.command()
-@click.option("--user", is_flag=True, help="Of your own manager instead of the system's.")
-@click.option("--unit-dir", type=click.Path(), help="Look for the unit there.")
+@click.argument("verbs", nargs=-1, type=_VERB, metavar=f"[{_NAMES}]...")
+@click.option("--user", is_flag=True, help="Of your own manager only.")
+@click.option("--unit-dir", type=click.Path(), help="Look for units there only.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def status(user: bool, unit_dir: str | None, as_json: bool) -> None:
-    """What is installed, and whether it runs."""
-    from runward.wiring import services
+def status(verbs: tuple[str, ...], user: bool, unit_dir: str | None, as_json: bool) -> None:
+    """What is installed, and whether it runs; exit 0 when all of it does, 1 when not, 3 when VERB is not installed."""
+    from runward.ui import text
+    from runward.wiring import service_states, services
 
-    where = services.place(user=user, folder=unit_dir)
-    found = [services.status(verb, where) for verb in _KNOWN]
+    only = user or unit_dir is not None
+    where = [services.place(user=one, folder=unit_dir) for one in ([user] if only else [False, True])]
+    found = service_states.states(verbs or service_units.VERBS, tuple(where))
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "services": found}, indent=2))
-        return
-    for one in found:
-        unit = "unit" if one["unit"] else "tmux" if one["tmux"] else "not installed"
-        click.echo(f"{one['verb']:<8} {unit:<14} {one['active'] or 'manager not reachable'}")
+        listed = [one.to_json() for one in found]
+        click.echo(json.dumps({"schema_version": 1, "services": listed}, indent=2))
+    else:
+        rows = [(one.verb, one.word, one.place or None, one.told) for one in found]
+        click.echo(text.table(("VERB", "STATE", "BY", ""), rows))
+    click.get_current_context().exit(service_states.exit_code(found, named=bool(verbs)))
 
 
 @service.command()
-@click.argument("verb", type=_VERBS, metavar="record|watch")
+@click.argument("verb", type=_VERB, metavar=_NAMES)
 @click.option("--user", is_flag=True, help="Of your own manager instead of the system's.")
 @click.option("--unit-dir", type=click.Path(), help="Look for the unit there.")
 def uninstall(verb: str, user: bool, unit_dir: str | None) -> None:

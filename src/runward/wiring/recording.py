@@ -108,7 +108,7 @@ class _Sink:
         if self.lost:
             self.said(f"snapshots are kept again; {self.lost} were lost")
         self.kept, self.lost = self.kept + 1, 0
-        self.manager.progressed(f"{self.kept} snapshots kept")
+        self.manager.progressed(f"snapshots kept: {self.kept}")
 
 
 def _open(options: Options, path: str) -> record_files.RotatingFile:

@@ -1,6 +1,8 @@
-"""Install, look at and remove our systemd units, or tmux sessions on a box without systemd."""
+"""Install and remove our systemd units, or tmux sessions on a box without systemd."""
 
+import getpass
 import os
+import pwd
 import shutil
 import sys
 import tempfile
@@ -20,15 +22,24 @@ class Place:
     folder: str
 
     @property
+    def scope(self) -> tuple[str, ...]:
+        """What the manager's own commands need to be told."""
+        return ("--user",) if self.user else ()
+
+    @property
     def systemctl(self) -> tuple[str, ...]:
         """The manager's command."""
-        return ("systemctl", "--user") if self.user else ("systemctl",)
+        return ("systemctl", *self.scope)
+
+    def path(self, verb: str) -> str:
+        """Of the verb's unit."""
+        return os.path.join(self.folder, service_units.name_of(verb))
 
 
 def place(*, user: bool, folder: str | None = None) -> Place:
     """System units, or the user's own."""
     own = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "systemd/user")
-    return Place(user, folder or (own if user else "/etc/systemd/system"))
+    return Place(user, os.path.abspath(folder) if folder else own if user else "/etc/systemd/system")
 
 
 def program() -> tuple[str, ...]:
@@ -37,13 +48,22 @@ def program() -> tuple[str, ...]:
     return (script,) if script else (sys.executable, "-m", "runward")
 
 
+def environment(state_folder: str, account: str) -> tuple[tuple[str, str], ...]:
+    """Of a service: see `service_units.carried`."""
+    same = account in ("", getpass.getuser())
+    found = dict(service_units.carried(os.environ, same_account=same))
+    if state_folder:
+        found["RUNWARD_STATE_DIR"] = os.path.abspath(state_folder)
+    return tuple(found.items())
+
+
 def has_systemd() -> bool:
     """Whether systemd runs this machine."""
     return os.path.isdir("/run/systemd/system")
 
 
 def verify(service: service_units.Service) -> str:
-    """What `systemd-analyze verify` says about the unit; empty when it is clean or cannot be asked."""
+    """What is wrong with the unit, by `systemd-analyze verify`; empty when it is clean or cannot be asked."""
     if shutil.which("systemd-analyze") is None:
         return ""
     with tempfile.TemporaryDirectory() as folder:
@@ -51,10 +71,8 @@ def verify(service: service_units.Service) -> str:
         with open(path, "w", encoding="utf-8") as file:
             file.write(service_units.unit(service))
         scope = ("--user",) if service.user else ()
-        env = {
-            "XDG_RUNTIME_DIR": folder,
-            **os.environ,
-        }  # the user's manager is judged for without being logged in
+        # The user's manager is judged for without being logged in.
+        env = {"XDG_RUNTIME_DIR": folder, **os.environ}
         call = ports.Call(("systemd-analyze", *scope, "verify", "--man=no", path), deadline_s=30.0, env=env)
         done = local.Local().run(call)
     lines = done.stderr.decode("utf-8", "replace").splitlines()
@@ -63,34 +81,88 @@ def verify(service: service_units.Service) -> str:
 
 def install(service: service_units.Service, where: Place, *, start: bool) -> list[str]:
     """Write, enable and start the unit; returns what was done. Raises UsageError, Unreachable."""
+    _check_account(service)
     if found := verify(service):
         raise errors.UsageError(errors.Problem(found, where=service.name))
-    path = os.path.join(where.folder, service.name)
-    try:
-        settled_files.replace(path, service_units.unit(service))
-    except OSError as error:
-        step = "Use sudo, or --user." if not where.user else ""
-        raise errors.UsageError(
-            errors.Problem(f"cannot write: {error.strerror}", where=path, next_step=step)
-        ) from error
-    done = [f"wrote {path}"]
+    path = where.path(service.verb)
+    done = [_written(path, service_units.unit(service), user=where.user)]
     if not start:
         return done
     if not has_systemd():
         step = f"Start it without: runward service install {service.verb} --tmux"
-        raise errors.Unreachable(
+        why = f"the unit was written to {path}; systemd does not run here"
+        raise errors.Unreachable(errors.Problem(why, "not started", None, step))
+    ask(where, "daemon-reload")
+    ask(where, "enable", service.name)
+    _start(where, service.verb)
+    return [*done, f"enabled and started {service.name}", *_told(service)]
+
+
+def _check_account(service: service_units.Service) -> None:
+    try:
+        pwd.getpwnam(service.account or "root")
+    except KeyError:
+        names = [entry.pw_name for entry in pwd.getpwall()]
+        raise errors.UsageError(
             errors.Problem(
-                f"the unit was written to {path}; systemd does not run here", "not started", None, step
+                f"no account {service.account!r}", "--account", errors.nearest(service.account, names)
             )
+        ) from None
+
+
+def _written(path: str, text: str, *, user: bool) -> str:
+    try:
+        if settled_files.read(path) == text:
+            return f"{path} is as it should be"
+        backup = settled_files.replace(path, text)
+    except OSError as error:
+        step = "" if user else "Use sudo, or --user."
+        problem = errors.Problem(f"cannot write: {error.strerror}", where=path, next_step=step)
+        raise errors.UsageError(problem) from error
+    return f"wrote {path}" + (f"; what was there: {backup}" if backup else "")
+
+
+def _start(where: Place, verb: str) -> None:
+    """Anew where it runs already: the unit may say something else now. Raises Unreachable with its own last words."""
+    name = service_units.name_of(verb)
+    try:
+        ask(where, "restart", name)
+    except errors.Unreachable as error:
+        logs = (*("journalctl", *where.scope), "-u", name, "-o", "cat", "-n", "20", "--no-pager")
+        said = local.Local().run(ports.Call(logs, deadline_s=10.0, env=reaching())).text.splitlines()
+        own = [line.removeprefix("runward: ") for line in said if line.startswith("runward: ")]
+        why = own[-1] if own else str(error)
+        step = (
+            f"systemd goes on trying; to end that: runward service uninstall {verb}{' --user' * where.user}"
         )
-    _ask(*where.systemctl, "daemon-reload")
-    _ask(*where.systemctl, "enable", "--now", service.name)
-    return [*done, f"enabled and started {service.name}"]
+        raise errors.Unreachable(
+            errors.Problem(why.rstrip("."), f"{name} did not start", None, step)
+        ) from error
+
+
+def _told(service: service_units.Service) -> list[str]:
+    """What a person would find out too late."""
+    said = []
+    if service.verb == "watch":
+        account = service.account or (getpass.getuser() if service.user else "root")
+        said.append(f"it watches the runs of {account}, below {_state_folder(service, account)}")
+        asked_by = os.environ.get("SUDO_USER", "")
+        if not service.account and not service.user and asked_by not in ("", "root"):
+            said.append(f"for those of {asked_by}: sudo runward service install watch --account {asked_by}")
+    if service.user and not os.path.exists(f"/var/lib/systemd/linger/{getpass.getuser()}"):
+        said.append("it ends with your last login, and what it started too, unless: loginctl enable-linger")
+    return said
+
+
+def _state_folder(service: service_units.Service, account: str) -> str:
+    own = dict(service.environment)
+    base = own.get("XDG_STATE_HOME") or os.path.join(pwd.getpwnam(account).pw_dir, ".local", "state")
+    return own.get("RUNWARD_STATE_DIR") or os.path.join(base, "runward")
 
 
 def install_tmux(service: service_units.Service) -> list[str]:
     """Start it in a detached tmux session. Raises Unreachable, also when it runs already."""
-    if _in_tmux(service.verb):
+    if in_tmux(service.verb):
         step = f"To start it anew: runward service uninstall {service.verb}"
         raise errors.Unreachable(
             errors.Problem(f"the tmux session runward-{service.verb} runs already", next_step=step)
@@ -99,51 +171,65 @@ def install_tmux(service: service_units.Service) -> list[str]:
     return [f"started tmux session runward-{service.verb}; it does not come back after a reboot"]
 
 
-def status(verb: str, where: Place) -> dict[str, object]:
-    """What is installed and whether it runs."""
-    name = f"runward-{verb}.service"
-    runner = local.Local()
-    shown = runner.run(
-        ports.Call(
-            (*where.systemctl, "show", name, "-p", "ActiveState,SubState,NRestarts,ExecMainPID"),
-            deadline_s=10.0,
-        )
-    )
-    values = dict(line.partition("=")[::2] for line in shown.text.splitlines()) if shown.ok else {}
-    return {
-        "verb": verb,
-        "unit": os.path.exists(os.path.join(where.folder, name)),
-        "active": values.get("ActiveState") if shown.ok else None,
-        "restarts": values.get("NRestarts"),
-        "tmux": _in_tmux(verb),
-    }
-
-
-def _in_tmux(verb: str) -> bool:
-    asked = ports.Call(("tmux", "has-session", "-t", f"=runward-{verb}"), deadline_s=5.0)
+def in_tmux(verb: str) -> bool:
+    """Whether the verb has a tmux session."""
+    asked = ports.Call(("tmux", "has-session", "-t", f"={service_units.session_of(verb)}"), deadline_s=5.0)
     return local.Local().run(asked).ok
 
 
 def uninstall(verb: str, where: Place) -> list[str]:
     """Stop and remove the unit, and the tmux session. Raises NotFound when there is neither."""
-    name, done, runner = f"runward-{verb}.service", [], local.Local()
-    path = os.path.join(where.folder, name)
-    if os.path.exists(path):
+    name, path, done = service_units.name_of(verb), where.path(verb), []
+    if os.path.lexists(path):
         if has_systemd():
-            _ask(*where.systemctl, "disable", "--now", name)
-        os.unlink(path)
+            ask(where, "disable", "--now", name)
+        try:
+            os.unlink(path)
+        except OSError as error:
+            step = "" if where.user else "Use sudo."
+            raise errors.UsageError(
+                errors.Problem(f"cannot remove: {error.strerror}", where=path, next_step=step)
+            ) from error
         done.append(f"removed {path}")
         if has_systemd():
-            _ask(*where.systemctl, "daemon-reload")
-    if runner.run(ports.Call(("tmux", "kill-session", "-t", f"=runward-{verb}"), deadline_s=5.0)).ok:
+            ask(where, "daemon-reload")
+            local.Local().run(
+                ports.Call((*where.systemctl, "reset-failed", name), deadline_s=10.0, env=reaching())
+            )
+    killed = ("tmux", "kill-session", "-t", f"={service_units.session_of(verb)}")
+    if local.Local().run(ports.Call(killed, deadline_s=5.0)).ok:
         done.append(f"ended tmux session runward-{verb}")
     if not done:
-        raise errors.NotFound(errors.Problem(f"no service {verb!r} is installed", where=where.folder))
+        raise errors.NotFound(_not_installed(verb, where))
     return done
 
 
+def _not_installed(verb: str, where: Place) -> errors.Problem:
+    other = place(user=not where.user)
+    there = os.path.lexists(other.path(verb))
+    step = f"There is {other.path(verb)}: {'with' if other.user else 'without'} --user." if there else ""
+    return errors.Problem(f"no service {verb!r} is installed", where=where.folder, next_step=step)
+
+
+def ask(where: Place, *words: str) -> None:
+    """Have the manager do something. Raises Unreachable."""
+    try:
+        _ask(*where.systemctl, *words)
+    except errors.Unreachable as error:
+        if "Failed to connect to bus" not in str(error):
+            raise
+        step = "It lives while that account is logged in, or always after: loginctl enable-linger"
+        why = "your systemd is not reached"
+        raise errors.Unreachable(errors.Problem(why, " ".join(where.systemctl), None, step)) from error
+
+
+def reaching() -> dict[str, str]:
+    """The environment in which the user's own manager is found: by su and cron it is not told."""
+    return {"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}", **os.environ}
+
+
 def _ask(*argv: str) -> None:
-    done = local.Local().run(ports.Call(argv, deadline_s=60.0))
+    done = local.Local().run(ports.Call(argv, deadline_s=100.0, env=reaching()))
     if not done.ok:
         why = done.stderr.decode("utf-8", "replace").strip() or (
             "no answer in time" if done.timed_out else "failed"

@@ -47,11 +47,15 @@ def _loop(finder: "_Finder", *, keep: bool) -> bool:
         finder.watched = lambda: {one.driver.row.id for one in loop.watches}
         loop.rounded = finder.write_newest
         loop.on_signal = _Leaving(loop)
-        loop.progressed = lambda count: manager.progressed(f"watching {count} runs")
-        manager.ready(f"watching {len(first)} runs")
+        loop.progressed = lambda count: manager.progressed(_watched(count))
+        manager.ready(_watched(len(first)))
         loop.run()
         manager.stopping()
     return loop.leaving
+
+
+def _watched(count: int) -> str:
+    return f"watching {count} run" + "s" * (count != 1)
 
 
 def _ignore(signum: int) -> None:
@@ -165,7 +169,7 @@ def _wait(child: "subprocess.Popen[bytes]", names: Sequence[str]) -> int:
             rows = [row for row in store.runs() if not names or row.name in names]
             open_rows = [row for row in rows if not looking.state_of(store, row).state.final]
             if all(leases.live_holder(store, row) is not None for row in open_rows):
-                saying.say(f"watching {len(open_rows)} runs in the background")
+                saying.say(f"{_watched(len(open_rows))} in the background")
                 return 0
             if child.poll() is not None:
                 return child.returncode
