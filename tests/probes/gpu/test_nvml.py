@@ -33,7 +33,10 @@ def nvmlDeviceGetUtilizationRates(h):
     if os.environ.get("NVML_FAKE_HANGS"): time.sleep(600)
     if h == 1: raise NVMLError("Not Supported")
     return O(gpu=94, memory=53)
-def nvmlDeviceGetMemoryInfo(h): return O(used=615 << 20, total=143771 << 20)
+nvmlMemory_v2 = 33554472
+def nvmlDeviceGetMemoryInfo(h, version=None):
+    if version and os.environ.get("NVML_FAKE_OLD"): raise NVMLError("Function Not Found")
+    return O(used=(847 if version else 1462) << 20, total=143771 << 20)  # as seen on one H200 at one time
 def nvmlDeviceGetPowerUsage(h): return 600120
 def nvmlDeviceGetClockInfo(h, c): return 1980
 def nvmlDeviceGetTemperature(h, s): return 42
@@ -85,6 +88,15 @@ def test_the_fast_set_of_two_gpus(child):
     assert second.why("util_pct") == "Not Supported"
     assert [(x.code, x.uuid) for x in reading.xids] == [(31, "GPU-0")]
     assert child.fast(60).xids == ()
+
+
+def test_what_the_driver_keeps_for_itself_is_not_used_memory(child):
+    assert child.fast(60).samples[0].values["mem_used_mib"] == 847
+
+
+def test_an_old_driver_that_counts_its_own_share_as_used_is_still_read(child, monkeypatch):
+    monkeypatch.setenv("NVML_FAKE_OLD", "1")
+    assert child.fast(60).samples[0].values["mem_used_mib"] == 1462
 
 
 def test_the_slow_set_has_processes_links_and_remapped_rows(child):
