@@ -1,6 +1,6 @@
 """What watching GPUs costs: time of a reading, CPU and memory of the watcher, step time of a training.
 
-    PYTHONPATH=src python3 tools/gpu_scenarios/bench.py --out FOLDER [--seconds 20] [--blocks 40] [--only abba]
+    PYTHONPATH=src python3 tools/gpu_scenarios/bench.py --out FOLDER [--seconds 20] [--blocks 40] [--only abba [--gpus]]
 
 Compares with `nvidia-smi -l 1`, nvitop and gpustat in the same run, where they are installed.
 """
@@ -112,34 +112,44 @@ def costs(seconds):
     return found
 
 
-def abba(python, blocks, steps):
-    """Step time of one training under `runward run`, its watcher and NVML child running (A) or suspended (B)."""
+def abba(args):
+    """Step time of one training under `runward run`, its watcher (and NVML child) running (A) or suspended (B)."""
+    out = args.out.resolve() / "ratios.txt"
     with tempfile.TemporaryDirectory(prefix="runward-abba-") as folder:
-        victims, out = pathlib.Path(folder, "victims"), pathlib.Path(folder, "ratios.json")
+        victims = pathlib.Path(folder, "victims")
         env = {**os.environ, "RUNWARD_STATE_DIR": f"{folder}/state"}
-        argv = [python, STEPPING, str(victims), str(out), "--blocks", str(blocks), "--steps", str(steps)]
-        runward(env, "run", "--name", "abba", "--detach", "--", *argv)
+        bounds = [f"--blocks={args.blocks}", f"--steps={args.steps}", f"--seconds={args.limit}"]
+        argv = [args.python, STEPPING, str(victims), str(out), *bounds]
+        looks = ["--gpu-idle-after", "1h"] if args.gpus else []
+        runward(env, "run", "--name", "abba", *looks, "--detach", "--", *argv)
         time.sleep(20)  # the training is at its steps, the watcher at its rhythm
         pids = watchers(json.loads(runward(env, "status", "abba", "--json"))["watcher"]["pid"])
-        begun = victims.with_suffix(".new")
-        begun.write_text("".join(f"{pid}\n" for pid in pids))
-        begun.rename(victims)
-        while not out.exists():
-            if json.loads(runward(env, "status", "abba", "--json"))["state"] != "running":
-                raise SystemExit("the training ended before it had measured: " + runward(env, "logs", "abba"))
+        ready = victims.with_suffix(".new")
+        ready.write_text("".join(f"{pid}\n" for pid in pids))
+        ready.rename(victims)
+        while json.loads(runward(env, "status", "abba", "--json"))["state"] == "running":
             time.sleep(5)
-        ratios = json.loads(out.read_text())
-        runward(env, "stop", "abba", "--now")
+            print(len(read_ratios(out)), "blocks", flush=True)
+        said = runward(env, "events", "abba")
+    return {"watchers": len(pids), "steps": args.steps, "events": said, **interval(read_ratios(out))}
+
+
+def read_ratios(path):
+    """The first number of each whole line: what is written now is not there yet."""
+    if not path.exists():
+        return []
+    return [
+        float(line.split()[0]) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")
+    ]
+
+
+def interval(ratios):
+    """The mean with its 95 % interval."""
+    if len(ratios) < 2:
+        raise SystemExit("the training ended before it had measured two blocks")
     mean, error = statistics.mean(ratios), statistics.stdev(ratios) / len(ratios) ** 0.5
-    return {
-        "watchers": len(pids),
-        "blocks": blocks,
-        "steps": steps,
-        "ratio": mean,
-        "low": mean - 1.96 * error,
-        "high": mean + 1.96 * error,
-        "ratios": ratios,
-    }
+    low, high = mean - 1.96 * error, mean + 1.96 * error
+    return {"blocks": len(ratios), "ratio": mean, "low": low, "high": high, "ratios": ratios}
 
 
 def runward(env, *words):
@@ -161,6 +171,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--blocks", type=int, default=40)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--gpus", action="store_true", help="the watcher reads the GPUs all the time")
+    parser.add_argument("--limit", type=float, default=1200, help="seconds after which no block begins")
     parser.add_argument("--python", default=sys.executable, help="what runs the training: it has PyTorch")
     parser.add_argument("--only", default="reading,cost,abba")
     args = parser.parse_args()
@@ -172,7 +184,7 @@ def main():
     if "cost" in wanted:
         found["cost"] = costs(args.seconds)
     if "abba" in wanted:
-        found["abba"] = abba(args.python, args.blocks, args.steps)
+        found["abba"] = abba(args)
         print({k: v for k, v in found["abba"].items() if k != "ratios"}, flush=True)
     (args.out / "bench.json").write_text(json.dumps(found, indent=1) + "\n")
 

@@ -1,13 +1,12 @@
-"""A training on one GPU, else on the CPU, that switches its watchers off and on every so many steps, in ABBA blocks.
+"""A training on one GPU, else on the CPU, that switches its watchers off and on every so many steps.
 
-python3 stepping.py VICTIMS OUT [--blocks 40] [--steps 200]
+python3 stepping.py VICTIMS OUT [--blocks 40] [--steps 200] [--seconds 400]
 
 VICTIMS is a file with one pid a line, waited for; they are suspended in the B segments and run in the A segments.
-OUT gets the ratio of each block as JSON: step time watched (A) over step time alone (B).
+OUT gets a line with the ratio of each block, ABBA and BAAB in turn, as it comes: step time watched (A) over alone (B).
 """
 
 import argparse
-import json
 import os
 import pathlib
 import signal
@@ -28,15 +27,20 @@ def main():
     while not args.victims.exists():
         work.step()
     pids = [int(line) for line in args.victims.read_text().split()]
-    ratios = []
-    for _ in range(args.blocks):
-        a, b, c, d = (segment(work, pids, args.steps, on=on) for on in (True, False, False, True))
-        ratios.append((a + d) / (b + c))
+    until = time.monotonic() + args.seconds
+    with args.out.open("w") as out:
+        for block in range(args.blocks):
+            first = block % 2 == 0
+            order = (first, not first, not first, first)
+            taken = [segment(work, pids, args.steps, on=on) for on in order]
+            watched, alone = (
+                sum(t for t, on in zip(taken, order, strict=True) if on is way) for way in (True, False)
+            )
+            print(watched / alone, *taken, file=out, flush=True)
+            if time.monotonic() > until:
+                break
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
-    new = args.out.with_suffix(".new")
-    new.write_text(json.dumps(ratios))
-    new.rename(args.out)
 
 
 def segment(work, pids, steps, *, on):
@@ -81,6 +85,7 @@ def parse():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--blocks", type=int, default=40)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no block begins after so long")
     parser.add_argument("--size", type=int, default=4096 if DEVICE == "cuda" else 128)
     parser.add_argument("--products", type=int, default=30)
     return parser.parse_args()
