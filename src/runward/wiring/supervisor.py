@@ -4,8 +4,10 @@ The watchdog is fed by finished rounds of work only, so that a service which han
 """
 
 import contextlib
+import faulthandler
 import os
 import socket
+import sys
 import time
 from collections.abc import MutableMapping
 
@@ -25,6 +27,10 @@ class Supervisor:
         pid, limit = env.pop("WATCHDOG_PID", ""), env.pop("WATCHDOG_USEC", "")
         ours = pid in {"", str(os.getpid())}
         self._watchdog_s = int(limit) / 1e6 if ours and limit.isdigit() else 0.0
+        if self._watchdog_s and sys.__stderr__ is not None:
+            faulthandler.enable(
+                sys.__stderr__
+            )  # ended by the watchdog, it leaves in the journal where it stood
         self._fed_at: float | None = None
 
     def ready(self, text: str, *, period_s: float = 0.0) -> None:
