@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from runward.core import events, patrolling, run
-from runward.ui import lines, short, text, view
+from runward.ui import lines, short, sight, text, view
 
 AT = 1924992000.0
 DIED = events.AttemptEnded(
@@ -119,4 +119,4 @@ def test_an_exit_that_nobody_saw_is_not_said_to_have_been_0():
 
 
 def test_the_words_of_runs_that_go_on_are_those_of_the_core_where_it_is_not_loaded():
-    assert text.LIVE == run.GOING == patrolling._LIVE
+    assert sight.LIVE == run.GOING == patrolling._LIVE

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from runward import ports
 from runward.app import aftermath, attended, following, pulse
 from runward.core import checkpoints, events, job, losses, observations, progress, run, samples, stall
+
+_OFTEN_S = 60.0
+"""Samples that come at least so often tell by their age whether the watcher still looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,15 @@ class Attending:
         if not first and now - hand.saved_at < every:
             return
         hand.saved_at, hand.saved_step = now, standing.tracker.step
-        self._means.save_progress(attended.sample(hand, live), False)
+        self._means.save_progress(self._sample(hand, live), False)
+
+    def _sample(self, hand: attended.Hand, live: run.Attempt) -> dict[str, Any]:
+        """The newest sample; when it was taken only where another one soon follows, so that its age says something."""
+        often = self._means.options.settings.watch.progress_every_s <= _OFTEN_S
+        return {
+            **attended.sample(hand, live),
+            "looked_at": self._means.clock.wall() if often else None,
+        }
 
     def silence(self) -> Silence | None:
         """How the live attempt stands; None while there is none."""
@@ -169,7 +181,7 @@ class Attending:
         hand = self._take_up(state, live, live.handle or "")
         found = aftermath.gone(self._means, hand, live, status)
         self._before = hand.follower.standing.silence
-        self._means.save_progress(attended.sample(hand, live), True)
+        self._means.save_progress(self._sample(hand, live), True)
         return found
 
     def again(self, state: run.RunState) -> observations.Gone:

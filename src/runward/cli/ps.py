@@ -12,10 +12,10 @@ from runward.cli import printing
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def ps(every: bool, as_json: bool) -> None:
     """List runs: state, step, cause of the last end, and whether anybody watches."""
-    from runward.ui import text
+    from runward.ui import sight, text
     from runward.wiring import glancing
 
-    rows = [row for row in glancing.rows() if every or row["state"] in text.LIVE]
+    rows = [row for row in glancing.rows() if every or row["state"] in sight.LIVE]
     if as_json:
         printing.as_json({"schema_version": 1, "runs": rows})
     else:

@@ -5,10 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from runward.core import durations, recovery
-from runward.ui import short
-
-LIVE = frozenset({"pending", "running", "restarting", "waiting"})
-"""States in which something may still happen by itself."""
+from runward.ui import short, sight
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -38,21 +35,21 @@ def ps(rows: Sequence[Mapping[str, Any]], now: float) -> str:
 
 def _ps_row(r: Mapping[str, Any], now: float) -> tuple[object, ...]:
     state = r["state"] + (" (paused)" if r["paused"] else "") + ("" if r["contact"] else " (contact lost)")
-    live = r["state"] in LIVE
-    watcher = r["watcher"]["pid"] if r["watcher"] else ("none!" if live else "-")
+    live = r["state"] in sight.LIVE
     return (
         r["run"],
         state,
         r["attempt"],
-        _steps(r["step"], r["total_steps"]),
+        steps(r["step"], r["total_steps"]),
         ago(r["progress_at"], now),
         r["cause"] if not live or r["cause"] else "-",
         r["target"] or "-",
-        watcher,
+        sight.watcher(r, now),
     )
 
 
-def _steps(step: object, total: object) -> str:
+def steps(step: object, total: object) -> str:
+    """The step, and of how many where that is known."""
     if step is None:
         return "-"
     return f"{step}/{total}" if total is not None else str(step)
@@ -60,23 +57,24 @@ def _steps(step: object, total: object) -> str:
 
 def status(body: Mapping[str, Any], now: float) -> str:
     """The page of `runward status RUN`."""
-    lines = [*_head(body, now), ""]
+    lines = [*head(body, now), ""]
     for attempt in body["attempts"]:
         lines.extend(_attempt(attempt, body))
-    lines.extend(_checkpoints(body["checkpoints"]))
-    lines.extend(_ledger(body["ledger"]))
+    lines.extend(checkpoints(body["checkpoints"]))
+    lines.extend(ledger(body["ledger"]))
     return "\n".join(lines).rstrip()
 
 
-def _head(body: Mapping[str, Any], now: float) -> list[str]:
-    live = body["state"] in LIVE
+def head(body: Mapping[str, Any], now: float) -> list[str]:
+    """How a run stands: its state, and a line for each thing to be known beside it."""
+    live = body["state"] in sight.LIVE
     first = f"{body['run']}: {body['state']}" + (" (paused)" if body["paused"] else "")
     if body["why"]:
         first += f" - {body['why']}"
     lines = [first]
     if body["step"] is not None:
         lines.append(
-            f"  step {_steps(body['step'], body['total_steps'])}, {ago(body['progress_at'], now)} ago"
+            f"  step {steps(body['step'], body['total_steps'])}, {ago(body['progress_at'], now)} ago"
             + _rate(body)
         )
     lines.extend(f"  note: {note}" for note in body["progress"].get("notes", ()))
@@ -90,12 +88,18 @@ def _head(body: Mapping[str, Any], now: float) -> list[str]:
     elif body["watcher"]:
         lines.append(
             f"  watched by pid {body['watcher']['pid']} on {body['watcher']['host']}, policy {body['policy']}"
+            + _silent(body, now)
         )
     if body["ettr"] is not None:
         lines.append(f"  useful time {body['ettr']:.0%}" + _lost(body))
     if body["exit_code"] is not None and not live and not _unseen(body):
         lines.append(f"  exit code {body['exit_code']}")
     return lines
+
+
+def _silent(body: Mapping[str, Any], now: float) -> str:
+    silent = sight.silence_s(body, now)
+    return f"; it has not looked for {durations.format_duration(silent)}" if silent is not None else ""
 
 
 def _unseen(body: Mapping[str, Any]) -> bool:
@@ -129,25 +133,29 @@ def _lost(body: Mapping[str, Any]) -> str:
 
 
 def _attempt(a: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
-    lines = [f"attempt {a['n']}" + _attempt_words(a)]
+    lines = [f"attempt {a['n']}" + attempt_words(a)]
     verdict = a["verdict"]
     if verdict:
         lines.append(f"  {short.cause(verdict)}")
-        lines.extend(_evidence("  ", _worth_showing(a)[:3]))
-        lines.extend(_evidence("  against: ", a["counter_evidence"][:3]))
+        lines.extend(evidence("  ", worth_showing(a)[:3]))
+        lines.extend(evidence("  against: ", a["counter_evidence"][:3]))
         if body["state"] in {"held", "failed"} and a is body["attempts"][-1]:
-            lines.extend(
-                f"  advice: {item['do']}" + (f" ({item['why']})" if item["why"] else "")
-                for item in a["advice"][:3]
-            )
-    lines.extend(_decision(a["decision"]) if a["decision"] else ())
+            lines.extend(f"  {line}" for line in advice(a))
+    lines.extend(decided(a["decision"]) if a["decision"] else ())
     lines.extend(f"  left: {text}" for text in a["left"])
     if a.get("box"):
         lines.append(f"  box {box(a['box'])}")
     return lines
 
 
-def _worth_showing(a: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def advice(a: Mapping[str, Any]) -> list[str]:
+    """What to do first about the end of an attempt."""
+    return [
+        f"advice: {item['do']}" + (f" ({item['why']})" if item["why"] else "") for item in a["advice"][:3]
+    ]
+
+
+def worth_showing(a: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Evidence that says more than the summary; where Runward's own hand is the root, the log says nothing of it."""
     ours = str(a["verdict"].get("root")).startswith("keeper_")
     return [
@@ -157,7 +165,8 @@ def _worth_showing(a: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _decision(decision: Mapping[str, Any]) -> list[str]:
+def decided(decision: Mapping[str, Any]) -> list[str]:
+    """What was decided about an end; nothing where it was asked for."""
     lines = [f"  ended by Runward: {decision['ended_why']}"] if decision["ended"] else []
     told = decision["ended"] or decision["action"] != "none" or decision["would"]
     if "rule" in decision and told:  # else the end was asked for, and nothing is left to decide
@@ -166,7 +175,8 @@ def _decision(decision: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _attempt_words(a: Mapping[str, Any]) -> str:
+def attempt_words(a: Mapping[str, Any]) -> str:
+    """How an attempt began and ended, to stand behind its number."""
     words = []
     if a["resumed_from"]:
         words.append(f"resumed from {a['resumed_from']['path']}")
@@ -190,7 +200,8 @@ def _exit(status: Mapping[str, Any] | None) -> str:
     return f"signal {status['signum']}" if status["signum"] is not None else f"exit code {status['code']}"
 
 
-def _evidence(lead: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
+def evidence(lead: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line of text for each, with where it stands; none is longer than a screen is wide."""
     lines = []
     for item in items:
         place = item.get("source") or "log"
@@ -202,7 +213,8 @@ def _evidence(lead: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _checkpoints(body: Mapping[str, Any]) -> list[str]:
+def checkpoints(body: Mapping[str, Any]) -> list[str]:
+    """The newest complete checkpoint, and those that are set aside."""
     lines = []
     latest = body["latest_complete"]
     if latest:
@@ -223,7 +235,7 @@ def box(told: Mapping[str, Any]) -> str:
     return f"{durations.format_duration(told['seconds_before'])} before its end: {told['summary']}"
 
 
-def _ledger(body: Mapping[str, Any]) -> list[str]:
+def ledger(body: Mapping[str, Any]) -> list[str]:
     """What was only watched, line by line; of a run that acts, how often it was right."""
     if not body["entries"]:
         return []

@@ -54,7 +54,7 @@ def status(state: run.RunState, look: Look) -> dict[str, Any]:
         "ettr": round(account.ettr, 4) if account.ettr is not None else None,
         "mean_time_to_recover_s": _mean_time_to_recover(state),
         "lost": account.to_json()["lost"],
-        "watcher": _watcher(look.watcher),
+        "watcher": _watcher(state, look),
         "attempts": [_attempt(a, look) for a in state.attempts],
         "checkpoints": _checkpoints(state),
         "ledger": _ledger(state, look),
@@ -147,7 +147,8 @@ def _extras(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: row[key] for key in keys if row.get(key) is not None}
 
 
-def _watcher(holder: ports.Holder | None) -> dict[str, Any] | None:
+def _watcher(state: run.RunState, look: Look) -> dict[str, Any] | None:
+    holder = look.watcher
     if holder is None:
         return None
     return {
@@ -155,7 +156,19 @@ def _watcher(holder: ports.Holder | None) -> dict[str, Any] | None:
         "host": holder.host,
         "since": durations.iso(holder.since),
         "lease": holder.number,
+        "looked_at": durations.iso(_looked_at(state, look, holder)),
     }
+
+
+def _looked_at(state: run.RunState, look: Look, holder: ports.Holder) -> float | None:
+    """When the watcher last looked at the live attempt, or began if that is later; None where it left no sample yet."""
+    looked_at = look.progress.get("looked_at")
+    return max(looked_at, holder.since) if looked_at is not None and _of_live(state, look) else None
+
+
+def _of_live(state: run.RunState, look: Look) -> bool:
+    """Whether the newest sample is one of the attempt that lives."""
+    return state.live is not None and look.progress.get("attempt") == state.live.n
 
 
 def _attempt(attempt: run.Attempt, look: Look) -> dict[str, Any]:
@@ -255,14 +268,17 @@ def row(state: run.RunState, look: Look) -> dict[str, Any]:
         "run": state.run,
         "state": str(state.state),
         "paused": state.paused,
+        "live": state.live is not None,
         "backend": state.backend,
         "target": state.target or _target(state),
         "attempt": last.n if last is not None else None,
         "step": step,
         "total_steps": total,
         "progress_at": durations.iso(at),
+        "rate_per_s": look.progress.get("rate_per_s") if _of_live(state, look) else None,
         "cause": verdict.get("cause"),
-        "watcher": _watcher(look.watcher),
+        "why": state.ended.why if state.ended else _why(state),
+        "watcher": _watcher(state, look),
         "contact": state.contact_lost_at is None,
         "created_at": durations.iso(state.created_at),
     }
