@@ -9,11 +9,11 @@ from click.testing import CliRunner
 from runward.cli import entry
 from runward.cli.service import service
 from runward.core import errors, service_units
-from runward.wiring import service_states, services
+from runward.wiring import service_states, services, serving_pages
 
 
 @pytest.mark.parametrize("user", [False, True], ids=["system", "user"])
-@pytest.mark.parametrize("verb", ["record", "watch"])
+@pytest.mark.parametrize("verb", ["record", "serve", "watch"])
 def test_systemd_finds_nothing_wrong_with_the_units(verb, user) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
@@ -32,29 +32,45 @@ def test_ending_the_watcher_spares_what_it_started_and_a_frozen_one_is_started_a
         assert word not in text, "a training that it starts would inherit it"
 
 
-def test_a_unit_is_written_seen_and_removed(tmp_path) -> None:
+@pytest.mark.parametrize("verb", ["record", "serve", "watch"])
+def test_a_unit_is_written_seen_and_removed(verb, tmp_path) -> None:
     def call(*argv: str) -> str:
         done = CliRunner().invoke(service, [*argv, "--unit-dir", str(tmp_path)], catch_exceptions=False)
         return done.stdout
 
-    call("install", "record", "--no-start", "--user")
-    assert os.listdir(tmp_path) == ["runward-record.service"]
-    shown = CliRunner().invoke(service, ["status", "record", "--user", "--unit-dir", str(tmp_path)])
+    call("install", verb, "--no-start", "--user")
+    assert os.listdir(tmp_path) == [f"runward-{verb}.service"]
+    shown = CliRunner().invoke(service, ["status", verb, "--user", "--unit-dir", str(tmp_path)])
     assert ("not installed" in shown.stdout, "user" in shown.stdout, shown.exit_code != 3) == (
         False,
         True,
         True,
     )
-    call("uninstall", "record", "--user") if not services.has_systemd() else os.unlink(
-        tmp_path / "runward-record.service"
+    call("uninstall", verb, "--user") if not services.has_systemd() else os.unlink(
+        tmp_path / f"runward-{verb}.service"
     )
     assert os.listdir(tmp_path) == []
     assert "not installed" in call("status", "--user").splitlines()[1]
     with pytest.raises(errors.NotFound):
-        call("uninstall", "record", "--user")
+        call("uninstall", verb, "--user")
 
 
-@pytest.mark.parametrize("verb", ["record", "watch"])
+def test_what_shows_pages_is_the_first_to_go_and_may_ask_for_locks_in_a_home() -> None:
+    lines = service_units.unit(service_units.Service("serve", ("/usr/bin/runward",))).splitlines()
+    assert {"OOMScoreAdjust=200", "NoNewPrivileges=yes", "ProtectSystem=full", "KillMode=mixed"} <= {*lines}
+    assert not [line for line in lines if line.startswith(("ProtectHome", "ReadOnlyPaths", "PrivateTmp"))]
+
+
+def test_a_service_whose_extra_is_missing_is_not_installed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(serving_pages, "_NEEDED", ("uvicorn", "nonesuch_package"))
+    with pytest.raises(
+        errors.UsageError, match=r"not installed: nonesuch_package. pip install 'runward\[serve\]'"
+    ):
+        CliRunner().invoke(service, ["install", "serve", "--unit-dir", str(tmp_path)], catch_exceptions=False)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("verb", ["record", "serve", "watch"])
 def test_every_unit_is_watched_by_the_progress_of_its_verb(verb) -> None:
     lines = service_units.unit(service_units.Service(verb, ("/usr/bin/runward",))).splitlines()
     assert {"Type=notify", "NotifyAccess=main", "WatchdogSec=3min"} <= {*lines}
@@ -69,12 +85,21 @@ def test_every_verb_that_can_be_a_service_is_a_verb() -> None:
     [
         (["record", "--", "--interval", "soon"], "soon"),
         (["watch", "--", "--nonesuch"], "--nonesuch"),
-        (["wach"], "no verb of Runward's; did you mean 'watch'? Services: record, watch."),
-        (["top"], "needs a terminal. Services: record, watch."),
+        (["wach"], "no verb of Runward's; did you mean 'watch'? Services: record, serve, watch."),
+        (["serve", "--", "--port", "eighty"], "eighty"),
+        (["top"], "needs a terminal. Services: record, serve, watch."),
         (["record", "--account", "rooot"], "no account 'rooot'; did you mean 'root'?"),
         (["record", "--account", "root", "--user"], "--account is for units of the system"),
     ],
-    ids=["duration", "option", "no verb", "no service", "no account", "account of the user's manager"],
+    ids=[
+        "duration",
+        "option",
+        "no verb",
+        "port",
+        "no service",
+        "no account",
+        "account of the user's manager",
+    ],
 )
 def test_what_would_be_started_again_and_again_is_not_installed(argv, said, tmp_path) -> None:
     done = CliRunner().invoke(service, ["install", "--unit-dir", str(tmp_path), *argv])

@@ -11,7 +11,7 @@ import runward
 
 HEAVY = {
     "alembic", "ctypes", "docker", "hydra", "jinja2", "lightkube", "omegaconf", "psutil", "pydantic", "pyperscan",
-    "requests", "rich", "sqlalchemy", "textual", "urllib3", "yaml", "asyncio", "multiprocessing", "xml", "http",
+    "prometheus_client", "requests", "rich", "sqlalchemy", "starlette", "textual", "uvicorn", "urllib3", "yaml", "asyncio", "multiprocessing", "xml", "http",
 }  # fmt: skip
 OWN_HEAVY = {"runward.core.run", "runward.core.events", "runward.core.engine", "runward.store.sqlite"}
 """Of ours what many classes make slow to load."""

@@ -54,8 +54,9 @@ def start(manager: Manager, *argv: str, **env: str) -> subprocess.Popen[bytes]:
     [
         (("watch", "--keep"), "watching 0 runs"),
         (("record", "--interval", "200ms", "--quiet", "--no-gpus", "--no-containers"), "snapshots kept: "),
+        (("serve", "--port", "0"), "no state in"),
     ],
-    ids=["watch", "record"],
+    ids=["watch", "record", "serve"],
 )
 def test_a_verb_says_that_it_is_up_that_it_works_and_that_it_ends(manager, tmp_path, argv, progress) -> None:
     more = ("--dir", str(tmp_path / "record")) if argv[0] == "record" else ()

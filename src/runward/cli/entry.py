@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "diagnose": ("runward.cli.diagnose:diagnose", "why did it stop: cause, evidence, advice"),
     "checkpoints": ("runward.cli.checkpoints:checkpoints", "list, verify and restore checkpoints"),
     "top": ("runward.cli.top:top", "dashboard in the terminal"),
+    "serve": ("runward.cli.serve:serve", "pages, JSON and metrics over HTTP"),
     "record": ("runward.cli.record:record", "snapshots of this box for a later look"),
     "gpus": ("runward.cli.gpus:gpus", "the GPUs: use, health, zombies"),
     "health": ("runward.cli.health:health", "one report about a target"),

@@ -30,12 +30,16 @@ _VERB = _Verb()
 
 
 def _understood(verb: str, args: tuple[str, ...]) -> None:
-    """A unit with words that the verb refuses would be started again and again. Raises click.UsageError."""
+    """A unit that its verb refuses would be started again and again. Raises click.UsageError, UsageError."""
     from runward.cli import entry
 
     command = entry.cli.get_command(click.Context(entry.cli), verb)
     assert command is not None  # noqa: S101 -- for the type checker
     command.make_context(f"runward {verb}", list(args)).close()
+    if verb == "serve":
+        from runward.wiring import serving_pages
+
+        serving_pages.require()
 
 
 @click.group()

@@ -11,11 +11,18 @@ class _Kind:
     title: str
     words: tuple[str, ...]
     starts_trainings: bool = False
+    score: int = -500
+    """Of the kernel when memory is short; what only shows goes before a training."""
+    does: str = ""
+    """What it does with the runs of its account, if anything."""
 
 
 _KINDS = {
     "record": _Kind("Runward: snapshots of this box", ("record",)),
-    "watch": _Kind("Runward: watcher of all runs", ("watch", "--keep"), starts_trainings=True),
+    "serve": _Kind("Runward: pages, JSON and metrics over HTTP", ("serve",), score=200, does="shows"),
+    "watch": _Kind(
+        "Runward: watcher of all runs", ("watch", "--keep"), starts_trainings=True, does="watches"
+    ),
 }
 VERBS = tuple(_KINDS)
 
@@ -50,6 +57,11 @@ class Service:
     def name(self) -> str:
         """File name of the unit."""
         return name_of(self.verb)
+
+    @property
+    def does(self) -> str:
+        """`watches` or `shows`, where it does that with the runs of its account; else empty."""
+        return _KINDS[self.verb].does
 
 
 def name_of(verb: str) -> str:
@@ -106,7 +118,7 @@ def unit(service: Service) -> str:
         "Restart=always",
         "RestartSec=10s",
         "OOMPolicy=continue",
-        *([] if service.user else ["OOMScoreAdjust=-500"]),
+        *([] if service.user and kind.score < 0 else [f"OOMScoreAdjust={kind.score}"]),
         "UMask=0077",
         *(_ROOM if kind.starts_trainings else () if service.user else _HARDENING),
         "LockPersonality=yes",
@@ -143,7 +155,8 @@ _HARDENING = (
     "CapabilityBoundingSet=~CAP_MAC_OVERRIDE CAP_LINUX_IMMUTABLE CAP_LEASE CAP_BLOCK_SUSPEND CAP_WAKE_ALARM",
 )
 """A record only looks: at all processes, the kernel's log, the engine's socket and the GPUs, whose library may have to
-load the driver first; and it writes where it is told to, in homes too."""
+load the driver first; and it writes where it is told to, in homes too. Pages need to write beside a state, to ask who
+holds a lock in it."""
 
 
 def tmux(service: Service) -> tuple[str, ...]:

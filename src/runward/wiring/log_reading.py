@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from runward import ports
@@ -103,6 +103,25 @@ def _cut(rest: bytearray, data: bytes) -> Iterator[bytes]:
         rest += last
 
 
+def chosen(name: str, state: run.RunState, n: int) -> run.Attempt:
+    """The attempt of that number. Raises NotFound."""
+    if not 1 <= n <= len(state.attempts):
+        raise errors.NotFound(
+            errors.Problem(f"run {name!r} has attempts 1 to {len(state.attempts)}, not {n}", "--attempt")
+        )
+    return state.attempts[n - 1]
+
+
+def streams(name: str, attempt: run.Attempt) -> Sequence[ports.LogStream]:
+    """The logs of an attempt that are there by now."""
+    return _backend(name).logs(_handle(name, attempt))
+
+
+def _handle(name: str, attempt: run.Attempt) -> str:
+    own = places.attempt_dir(name, attempt.n)  # a run that gave up its name was moved with it
+    return own if os.path.isdir(own) else attempt.handle or ""
+
+
 def _attempt(wanted: Wanted) -> tuple[str, Callable[[], bool]]:
     """The attempt's handle, and whether nothing more can come."""
     store = looking.open_store()
@@ -113,14 +132,7 @@ def _attempt(wanted: Wanted) -> tuple[str, Callable[[], bool]]:
             errors.Problem(f"run {wanted.run!r} has no attempt yet", next_step="See runward status.")
         )
     n = wanted.attempt if wanted.attempt is not None else state.attempts[-1].n
-    if not 1 <= n <= len(state.attempts):
-        raise errors.NotFound(
-            errors.Problem(
-                f"run {wanted.run!r} has attempts 1 to {len(state.attempts)}, not {n}", "--attempt"
-            )
-        )
-    own = places.attempt_dir(row.name, n)  # a run that gave up its name was moved with it
-    handle = own if os.path.isdir(own) else state.attempts[n - 1].handle or ""
+    handle = _handle(row.name, chosen(wanted.run, state, n))
 
     def over() -> bool:
         fresh: run.RunState = looking.state_of(store, row)

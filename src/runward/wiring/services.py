@@ -143,12 +143,14 @@ def _start(where: Place, verb: str) -> None:
 def _told(service: service_units.Service) -> list[str]:
     """What a person would find out too late."""
     said = []
-    if service.verb == "watch":
+    if service.does:
         account = service.account or (getpass.getuser() if service.user else "root")
-        said.append(f"it watches the runs of {account}, below {_state_folder(service, account)}")
+        said.append(f"it {service.does} the runs of {account}, below {_state_folder(service, account)}")
         asked_by = os.environ.get("SUDO_USER", "")
         if not service.account and not service.user and asked_by not in ("", "root"):
-            said.append(f"for those of {asked_by}: sudo runward service install watch --account {asked_by}")
+            said.append(
+                f"for those of {asked_by}: sudo runward service install {service.verb} --account {asked_by}"
+            )
     if service.user and not os.path.exists(f"/var/lib/systemd/linger/{getpass.getuser()}"):
         said.append("it ends with your last login, and what it started too, unless: loginctl enable-linger")
     return said

@@ -44,10 +44,19 @@ class Supervisor:
     def progressed(self, text: str) -> None:
         """A round of work was finished; said at most every few seconds, and often enough for the watchdog."""
         now = time.monotonic()
-        pause = min(_FED_AT_MOST_EVERY_S, self._watchdog_s / 4) if self._watchdog_s else _FED_AT_MOST_EVERY_S
-        if self._address and (self._fed_at is None or now - self._fed_at >= pause):
+        if self._address and (self._fed_at is None or now - self._fed_at >= self.every_s):
             self._fed_at = now
             self._send("WATCHDOG=1", f"STATUS={text}")
+
+    @property
+    def listens(self) -> bool:
+        """Whether there is a manager to be told."""
+        return bool(self._address)
+
+    @property
+    def every_s(self) -> float:
+        """How often the manager is told at most, which is often enough for its watchdog."""
+        return min(_FED_AT_MOST_EVERY_S, self._watchdog_s / 4) if self._watchdog_s else _FED_AT_MOST_EVERY_S
 
     def stopping(self) -> None:
         """The verb ends because it was asked to."""

@@ -1,0 +1,91 @@
+"""The page of one run: how it stands, its attempts with what proves their verdicts, events, the log's end."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runward.ui import short, text
+from runward.ui.web import page_runs, shell
+
+ATTEMPTS, EVENTS, EVIDENCE = 20, 40, 5
+"""So many are shown, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the page is made of; each as the command line gives it with `--json`."""
+
+    status: Mapping[str, Any]
+    events: Sequence[Mapping[str, Any]]
+    log: Mapping[str, Any]
+    """See `log_end`."""
+
+
+def main(told: Told, now: float) -> shell.Markup:
+    """Everything under the frame."""
+    body = told.status
+    first, *facts = [line.strip() for line in text.head(body, now)]
+    title = shell.element(
+        "h1",
+        shell.join(shell.say("span", body["run"]), shell.text(" "), page_runs.state(body, now)),
+    )
+    attempts = list(body["attempts"])[-ATTEMPTS:][::-1]
+    older = len(body["attempts"]) - len(attempts)
+    return shell.join(
+        title,
+        shell.say("p", first, class_="lead"),
+        shell.listed(
+            [*facts, f"policy {body['policy']}", *_rate(body), *text.checkpoints(body["checkpoints"])]
+        ),
+        *(_attempt(one, body) for one in attempts),
+        *([shell.say("p", f"{older} older attempts: runward status {body['run']}")] if older > 0 else []),
+        _lines("What was decided, and whether it was right", text.ledger(body["ledger"])),
+        _events(told.events),
+        log_end(told.log),
+    )
+
+
+def _rate(body: Mapping[str, Any]) -> Iterator[str]:
+    per_s = body["progress"].get("rate_per_s")
+    if per_s and body["state"] in {"running", "restarting"}:
+        yield f"rate {page_runs.rate(per_s)}"
+
+
+def _attempt(one: Mapping[str, Any], body: Mapping[str, Any]) -> shell.Markup:
+    parts = [shell.say("h2", f"attempt {one['n']}{text.attempt_words(one)}")]
+    verdict = one["verdict"]
+    if verdict:
+        parts.append(shell.say("p", short.cause(verdict), class_="verdict"))
+        parts.append(_pre(text.evidence("", text.worth_showing(one)[:EVIDENCE]), "evidence"))
+        parts.append(_pre(text.evidence("against: ", one["counter_evidence"][:EVIDENCE]), "against"))
+    said = [line.strip() for line in text.decided(one["decision"])] if one["decision"] else []
+    if one is body["attempts"][-1]:
+        said += text.advice(one)
+    said += [f"left: {line}" for line in one["left"]]
+    said += [f"box {text.box(one['box'])}"] if one.get("box") else []
+    return shell.element("section", [*parts, shell.listed(said)], class_="attempt")
+
+
+def _pre(lines: Sequence[str], kind: str) -> shell.Markup:
+    return shell.element("pre", shell.lines(lines), class_=kind) if lines else shell.Markup("")
+
+
+def _lines(title: str, lines: Sequence[str]) -> shell.Markup:
+    if not lines:
+        return shell.Markup("")
+    return shell.element("section", [shell.say("h2", title), shell.element("pre", shell.lines(lines))])
+
+
+def _events(bodies: Sequence[Mapping[str, Any]]) -> shell.Markup:
+    shown = [text.event(body) for body in bodies[-EVENTS:]]
+    hidden = len(bodies) - len(shown)
+    return _lines("Last events" + (f" ({hidden} older are not shown)" if hidden > 0 else ""), shown)
+
+
+def log_end(log: Mapping[str, Any]) -> shell.Markup:
+    """The last lines of the output, or why they are not here."""
+    title = shell.say("h2", f"End of the output of attempt {log['attempt']}" if log["attempt"] else "Output")
+    if log["why"]:
+        return shell.element("section", [title, shell.say("p", log["why"], class_="none")])
+    inside = shell.lines(log["lines"] or ["nothing was written yet"])
+    return shell.element("section", [title, shell.element("pre", inside, class_="log", id="log")])

@@ -1,0 +1,93 @@
+"""The page of all runs: what asks for a look stands first, and the words are those of `runward ps`."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from runward.core import durations
+from runward.ui import sight, text
+from runward.ui.web import shell
+
+MOST_ENDED = 200
+"""Ended runs that are shown, the newest."""
+_HEAD = ("Run", "State", "Step", "Rate", "Progress", "Attempt", "Why", "Where", "Watcher")
+_ORDER = {"bad": 1, "warn": 0, "good": 2, "calm": 3}
+
+
+def title(rows: Sequence[Mapping[str, Any]], now: float) -> str:
+    """For the tab of a browser: what asks for a look comes first."""
+    blind = sum(sight.blind(row, now) is not None for row in rows)
+    counts = Counter(row["state"] for row in rows)
+    words = [f"{blind} not seen"] if blind else []
+    words += [f"{counts[word]} {word}" for word in ("held", "failed", "running") if counts[word]]
+    return ", ".join(words) or f"{len(rows)} runs"
+
+
+def main(rows: Sequence[Mapping[str, Any]], now: float, place: str) -> shell.Markup:
+    """The table. `rows`: those of `ps --json`, oldest first."""
+    if not rows:
+        line = f"No runs in {place}. Start one with: runward run -- COMMAND"
+        return shell.join(shell.say("h1", "Runs"), shell.say("p", line, class_="none"))
+    live = [row for row in rows if row["state"] in sight.LIVE]
+    ended = [row for row in rows if row["state"] not in sight.LIVE][::-1]
+    shown = sorted(live[::-1] + ended[:MOST_ENDED], key=lambda row: _rank(row, now))
+    parts = [
+        shell.element("h1", shell.text(f"Runs: {title(rows, now)}")),
+        shell.table(_HEAD, [_row(row, now) for row in shown], id="runs"),
+    ]
+    if len(ended) > MOST_ENDED:
+        parts.append(
+            shell.say("p", f"{len(ended) - MOST_ENDED} older runs are not shown: runward ps has them.")
+        )
+    return shell.join(*parts)
+
+
+def _rank(row: Mapping[str, Any], now: float) -> int:
+    """What goes on before what is over; of the live, what is not seen or does not move before what does."""
+    return _ORDER[sight.tone(row, now)] if row["state"] in sight.LIVE else 3
+
+
+def _row(row: Mapping[str, Any], now: float) -> shell.Markup:
+    tone = sight.tone(row, now)
+    link = shell.say("a", row["run"], href=f"runs/{quote(row['run'], safe='~')}")
+    cells = [
+        shell.element("th", link, scope="row"),
+        shell.element("td", state(row, now)),
+        shell.say("td", text.steps(row["step"], row["total_steps"]), class_="number"),
+        shell.say("td", rate(row.get("rate_per_s"))),
+        shell.say("td", _progress(row, now)),
+        shell.say("td", row["attempt"] if row["attempt"] is not None else "-", class_="number"),
+        shell.say("td", why(row, now)),
+        shell.say("td", row["target"] or row["backend"]),
+        shell.say("td", sight.watcher(row, now)),
+    ]
+    return shell.element("tr", cells, class_=tone)
+
+
+def state(row: Mapping[str, Any], now: float) -> shell.Markup:
+    """The state word, and what is to be known beside it."""
+    words = [shell.say("span", row["state"], class_=f"state {sight.tone(row, now)}")]
+    if row["paused"]:
+        words.append(shell.say("span", "paused", class_="state warn"))
+    if sight.blind(row, now) is not None:
+        words.append(shell.say("span", "not seen", class_="state warn"))
+    return shell.join(*words)
+
+
+def why(row: Mapping[str, Any], now: float) -> str:
+    """What is wrong with the look, else with the run; its last cause where nothing else is said."""
+    cause = row["cause"] if row["cause"] != "none" else None
+    said = [sight.blind(row, now), row.get("why") or cause]
+    return "; ".join(str(one) for one in said if one) or "-"
+
+
+def rate(per_s: float | None) -> str:
+    """Steps a second, or the time of one where it takes longer."""
+    if not per_s or per_s <= 0:
+        return "-"
+    return f"{per_s:.3g}/s" if per_s >= 1 else f"{durations.format_duration(1 / per_s)}/step"
+
+
+def _progress(row: Mapping[str, Any], now: float) -> str:
+    return f"{text.ago(row['progress_at'], now)} ago" if row["progress_at"] else "-"
