@@ -164,6 +164,20 @@ def test_rate_is_the_median_and_time_left_the_mean():
     assert tracker.eta_s == pytest.approx(89 * 118 / 10)
 
 
+@pytest.mark.parametrize("per_s", [0.2, 2.0, 3.0, 50.0])
+@pytest.mark.parametrize("look_s", [0.02, 1.0, 10.0])
+def test_the_rate_does_not_depend_on_how_often_somebody_looks(per_s, look_s):
+    tracker, step = progress.Tracker(), 0
+    for look in range(1, int(60 / look_s) + 1):
+        now = look * (look_s + 0.001)
+        while (step + 1) / per_s <= now:
+            step += 1
+            now += 1e-6  # lines of one look are taken one after another
+            tracker = progress.observe(tracker, report(step, 100_000), now)
+    assert tracker.rate == pytest.approx(per_s, rel=0.12)
+    assert tracker.eta_s == pytest.approx((100_000 - step) / per_s, rel=0.12)
+
+
 def test_time_left_of_a_finished_training_is_nothing():
     assert fold([report(99, 100), report(100, 100)]).eta_s == 0.0
 

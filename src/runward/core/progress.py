@@ -18,7 +18,7 @@ _FILES = 512
 _RECENT = 17
 """Points whose intervals give the rate: 16 intervals."""
 _APART_S = 0.5
-"""Reports closer than this were read in one look: their times say when they were read, not how fast the steps went."""
+"""Reports closer than this are one point, as those of one look: their times say when they were read."""
 
 
 class Point(NamedTuple):
@@ -93,11 +93,7 @@ class Tracker(NamedTuple):
     def rate(self) -> float | None:
         """Steps a second: the median of the last intervals, so that one pause does not bend it."""
         recent = self.points[-_RECENT:]
-        rates = [
-            (b.step - a.step) / (b.at - a.at)
-            for a, b in itertools.pairwise(recent)
-            if b.at - a.at >= _APART_S and b.step > a.step
-        ]
+        rates = [(b.step - a.step) / (b.at - a.at) for a, b in itertools.pairwise(recent) if b.step > a.step]
         return statistics.median(rates) if rates else None
 
     @property
@@ -261,8 +257,8 @@ def _points(tracker: Tracker, step: int, now: float) -> tuple[Point, ...]:
     points = tracker.points
     if points and (step < points[-1].step or now < points[-1].at):
         points = ()
-    if points and len(points) > 1 and now - points[-2].at < 1.0:
-        points = points[:-1]
+    if points and now - points[-1].at < _APART_S:
+        return (*points[:-1], Point(points[-1].at, step))
     points = (*points, Point(now, step))
     if len(points) > _POINTS:
         half = _POINTS // 2
