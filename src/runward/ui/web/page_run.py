@@ -24,7 +24,7 @@ class Told:
 def main(told: Told, now: float) -> shell.Markup:
     """Everything under the frame."""
     body = told.status
-    first, *facts = [line.strip() for line in text.head(body, now)]
+    _, *facts = [line.strip() for line in text.head(body, now)]  # the first one is the title here
     title = shell.element(
         "h1",
         shell.join(shell.say("span", body["run"]), shell.text(" "), page_runs.state(body, now)),
@@ -33,10 +33,8 @@ def main(told: Told, now: float) -> shell.Markup:
     older = len(body["attempts"]) - len(attempts)
     return shell.join(
         title,
-        shell.say("p", first, class_="lead"),
-        shell.listed(
-            [*facts, f"policy {body['policy']}", *_rate(body), *text.checkpoints(body["checkpoints"])]
-        ),
+        shell.say("p", body["why"], class_="lead") if body["why"] else shell.Markup(""),
+        shell.listed([*facts, *_rate(body), *_policy(body), *text.checkpoints(body["checkpoints"])]),
         *(_attempt(one, body) for one in attempts),
         *([shell.say("p", f"{older} older attempts: runward status {body['run']}")] if older > 0 else []),
         _lines("What was decided, and whether it was right", text.ledger(body["ledger"])),
@@ -49,6 +47,11 @@ def _rate(body: Mapping[str, Any]) -> Iterator[str]:
     per_s = body["progress"].get("rate_per_s")
     if per_s and body["state"] in {"running", "restarting"}:
         yield f"rate {page_runs.rate(per_s)}"
+
+
+def _policy(body: Mapping[str, Any]) -> Iterator[str]:
+    if not body["watcher"]:  # else the line about the watcher says it
+        yield f"policy {body['policy']}"
 
 
 def _attempt(one: Mapping[str, Any], body: Mapping[str, Any]) -> shell.Markup:
