@@ -93,6 +93,8 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         if rule.says is rules.Says.DAMAGED:
             reading = (traceback and traceback.reading) or _said_to_read(entry.signal.text)
             candidate = _by_reader(candidate, reading or _announced(book, entry))
+        if candidate.cause is _C.DISK_FULL and traceback and traceback.reading == "memory":
+            candidate = replace(candidate, cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
         if candidate.rule == "faulthandler_bus" and _in_mapped_file(book, entry):
             candidate = replace(candidate, cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
         if traceback and traceback.quoted:
@@ -172,6 +174,7 @@ def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
     return base
 
 
+_FULL_SHM = "shm_insufficient"
 _MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
 
 
@@ -205,12 +208,11 @@ def _said_to_read(text: str) -> str:
     return "checkpoint" if regexes.ready(_LOADED).search(text[:600]) else ""
 
 
+_READ = {"data": (_C.DATA_ERROR, "its data"), "checkpoint": (_C.CHECKPOINT_CORRUPT, "a checkpoint")}
+
+
 def _by_reader(candidate: Candidate, reading: str) -> Candidate:
-    if not reading:
-        return candidate
-    cause, thing = (
-        (_C.DATA_ERROR, "its data") if reading == "data" else (_C.CHECKPOINT_CORRUPT, "a checkpoint")
-    )
+    cause, thing = _READ.get(reading, (candidate.cause, ""))
     if candidate.cause is cause:
         return candidate
     summary = f"{{rank}} cannot read {thing}: cut short or damaged"

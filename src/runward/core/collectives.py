@@ -39,6 +39,7 @@ def suspects(
     return (
         _recorded(ctx, behind=True)
         or named(book)
+        or _lost(book)
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
@@ -93,6 +94,17 @@ def named(book: casebook.Casebook) -> Suspects | None:
     if not ranks:
         return None
     return Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
+
+
+def _lost(book: casebook.Casebook) -> Suspects | None:
+    """Whom others say they lost, less those that say so themselves: they went because of the first."""
+    told = book.with_field("lost")
+    lost = {int(entry.signal.fields["lost"]) for entry in told}
+    gone = (lost - {entry.signal.rank for entry in told}) or lost
+    first = [entry for entry in told if int(entry.signal.fields["lost"]) in gone][:1]
+    return (
+        Suspects(tuple(sorted(gone)), "others lost it", proven=False, entries=tuple(first)) if gone else None
+    )
 
 
 def _counters(book: casebook.Casebook) -> Suspects | None:

@@ -40,7 +40,7 @@ _SURROUNDINGS = (
 )
 _SEVERAL = 3
 """Ranks that fail in the same words for what lies around them."""
-_DIGITS = r"\d+"
+_UNLIKE = r"^[\w.]{1,120}(?:Error|Exception): |\d+"
 _ANY_RANK = r"(?<![\w-])[Rr]anks?[ =:#]{0,2}(\d{1,6})\b"
 _FAILED = (
     r"\b(?:on|from|in|by|for|of|at) (?:global )?[Rr]ank[ =:#]{0,2}(\d{1,6})\b"
@@ -68,7 +68,7 @@ def rank(
         return odd
     if chosen.rule in _LOCAL:
         return _launchers(case)
-    ranks = (ask(case) for ask in _ASKED)
+    ranks = (ask(case) for ask in (_SURE if _several_devices(case) else _ASKED))
     return next((told for told in ranks if told is not None), None)
 
 
@@ -82,13 +82,21 @@ def _everyones(case: whose.Case) -> bool:
     if chosen.rank is None or len(ranks) <= 1:
         return False
     words = _words(chosen)
-    alike = {c.rank for c in case.found if c.rule == chosen.rule and _words(c) == words} - {None}
+    alike = {c.rank for c in case.found if c.cause is chosen.cause and _words(c) == words} - {None}
     return alike >= ranks or (around and len(alike) >= _SEVERAL)
 
 
+def _several_devices(case: whose.Case) -> bool:
+    """Whether the kernel tells of several GPUs at once: which process ended first says nothing of the first GPU."""
+    if case.chosen.cause is not _C.GPU_HARDWARE:
+        return False
+    told = (c for c in case.found if c.rule == case.chosen.rule and c.entry is not None)
+    return len({bus for c in told for bus in roster.addresses(c.text)}) > 1
+
+
 def _words(candidate: candidates.Candidate) -> str:
-    """What a line says but for its speaker and all numbers."""
-    return regexes.ready(_DIGITS).sub("", prefixes.split(candidate.text).body)
+    """What a line says but for its speaker, the class of its exception and all numbers."""
+    return regexes.ready(_UNLIKE).sub("", prefixes.split(candidate.text).body)
 
 
 def _lost_peer(case: whose.Case) -> bool:
@@ -96,7 +104,10 @@ def _lost_peer(case: whose.Case) -> bool:
     chosen = case.chosen
     if chosen.cause not in _LOST or case.book.says(chosen.rule, rules.Says.STORE):
         return False
-    return regexes.ready(_LOST_PEER).search(chosen.text[:_BODY]) is not None
+    if regexes.ready(_LOST_PEER).search(chosen.text[:_BODY]) is not None:
+        return True
+    place = (chosen.file, chosen.entry.signal.offset) if chosen.entry else None
+    return any((one.signal.file, one.signal.offset) == place for one in case.book.with_field("lost"))
 
 
 def _awaited(book: casebook.Casebook) -> int | None:
@@ -193,12 +204,16 @@ def _launchers(case: whose.Case) -> int | None:
     return whose.of_local(ended.rank, ended.entry.signal, case) if ended.rule in _LOCAL else ended.rank
 
 
-_ASKED = (
+_SURE = (
     _culprit,
     whose.spoken,
     whose.by_process,
     whose.by_pod,
     whose.by_gpu,
+)
+"""Who is asked where only what the line itself names counts."""
+_ASKED = (
+    *_SURE,
     whose.own,
     whose.announced,
     whose.in_table,

@@ -68,7 +68,8 @@ _LISTED = (
     r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})\b"
 )
 """Entries of a list of processes and their ranks."""
-_INDEX = r"(?:^|\bgpu ?|\| +)(?P<index>\d{1,2})(?=[,: ])"
+_INDEX = r"(?:^|\bgpu ?\[?|\| +)(?P<index>\d{1,2})(?=[\],: ])"
+_NO_GPU = r"(?i)\b(?:mlx|nic|net|eth|ib|nvme|hca|hfi)"
 
 
 class Roster(NamedTuple):
@@ -112,6 +113,7 @@ def learn(book: casebook.Casebook) -> Roster:
     for row in rows:
         said.bind(row.rank, row.node, row.local, row.pid)
     said.communicators()
+    said.own_gpus()
     return Roster(said.buses, said.world(), rows)
 
 
@@ -138,6 +140,8 @@ class _Said:
         self._file = ""
         self._singles: dict[str, set[int]] = {}
         """Nodes, and the ranks that were told there with the size of the world."""
+        self._own: dict[int, set[tuple[str, str]]] = {}
+        """Nodes and buses of GPUs that a rank told of."""
 
     def begin(self, file: str | None) -> None:
         """Lines of another source follow."""
@@ -186,22 +190,29 @@ class _Said:
         node = at["node"] if at else voices.short(front.node)
         number = int(local["local"]) if local else None
         if len(ranks) == 1:
-            self._gpu_of(min(ranks), text)
+            self._gpu_of(min(ranks), text, node)
         if len(ranks) == 1 and (pid or local):
             self.bind(min(ranks), node, number, pid)
         elif number is not None and pid:
             self._book.voices.place(f":{pid}", node, number)
 
-    def _gpu_of(self, rank: int, text: str) -> None:
+    def _gpu_of(self, rank: int, text: str, node: str) -> None:
         """A line in which a rank stands beside a node and its GPU: `rank 3 -> n1 gpu 3 (0000:1b:00.0)`."""
-        found = regexes.ready(_DEVICE).search(text)
+        found, buses = regexes.ready(_DEVICE).search(text), set(addresses(text))
         if found is None:
+            if buses and not regexes.ready(_NO_GPU).search(text):
+                self._own.setdefault(rank, set()).update((node, bus) for bus in buses)
             return
         node, number = voices.short(found["node"]), int(found["index"])
         self.bind(rank, node, number)
-        bus = regexes.ready(_ADDRESS).search(text)
-        if bus:
-            self.buses[(node, bus_of(bus[0]))] = (rank, number)
+        if len(buses) == 1:
+            self.buses[(node, buses.pop())] = (rank, number)
+
+    def own_gpus(self) -> None:
+        """The GPU of each rank that told of one alone."""
+        for rank, places in self._own.items():
+            if len(places) == 1 and self.buses.get(min(places), (None,))[0] is None:
+                self.buses[min(places)] = (rank, None)
 
     def _layout(self, body: str, node: str) -> None:
         """Which ranks a node has."""
@@ -230,9 +241,10 @@ class _Said:
     def gpu(self, text: str) -> None:
         """A line of `nvidia-smi` that tells the number of a GPU."""
         front = prefixes.split(text)
-        index = regexes.ready(_INDEX).search(front.body)
-        if index and "xid" not in text:
-            self.buses.setdefault((voices.short(front.node), bus_of(text)), (None, int(index["index"])))
+        found = regexes.ready(_INDEX).search(front.body)
+        index = int(found["index"]) if found else front.voice.number
+        if index is not None and index < voices.MOST_LOCAL and "xid" not in text:
+            self.buses.setdefault((voices.short(front.node), bus_of(text)), (None, index))
 
     def communicators(self) -> None:
         """NCCL's communicators of all ranks: rank, device, bus and process in one line."""

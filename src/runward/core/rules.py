@@ -31,6 +31,7 @@ class Says(StrEnum):
     launcher: a launcher with ranks of its own speaks. restarted: a launcher begins again by itself.
     store: a store lets a rank down, which is no peer of it. taken: one machine or pod is taken away.
     tracker: a service beside the training does not answer and is asked again: a run without steps waits for it.
+    waits: a process says again and again that it waits for another one: a live run without steps hangs.
     """
 
     DAMAGED = "damaged"
@@ -41,6 +42,7 @@ class Says(StrEnum):
     STORE = "store"
     TAKEN = "taken"
     TRACKER = "tracker"
+    WAITS = "waits"
 
 
 @dataclass(frozen=True, slots=True)

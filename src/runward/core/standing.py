@@ -87,6 +87,9 @@ def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidat
         return _made(_C.HANG, _A.CHANGE, text, wrong_net[0])
     if hung or _silent(book, ctx):
         return _standing_still(book, ctx)
+    waits = _waits(book)
+    if waits is not None:
+        return _made(_C.HANG, _A.RESTART, "it makes no step while a process waits for another one", waits)
     return _made(_C.NONE, _A.NONE, "it is alive and nothing in the log speaks of a failure")
 
 
@@ -106,6 +109,22 @@ def _silent(book: casebook.Casebook, ctx: context.Context) -> bool:
     if ctx.silent_s is None or (ctx.checkpoint_age_s is not None and ctx.checkpoint_age_s < FRESH_S):
         return False
     return ctx.silent_s >= (PATIENT_S if _busy(book) else SILENT_S)
+
+
+def _waits(book: casebook.Casebook) -> casebook.Entry | None:
+    """The last word of a process that says for too long that it waits for another one, while no step comes."""
+    names, last = book.that_say(rules.Says.WAITS), _last_progress(book)
+    told = book.of_rule(*names)
+    since = [entry for entry in told if last is None or entry.order > last.order]
+    if len(since) < 2:
+        return None
+    begun, end = since[0].signal, since[-1].signal
+    if begun.at is not None and end.at is not None:
+        waited = end.at - begun.at
+    else:
+        times = book.count(*names) if since == told else len(since)
+        waited = times * float(end.fields.get("seconds") or 0)
+    return since[-1] if waited >= (PATIENT_S if last is None or _busy(book) else SILENT_S) else None
 
 
 def _busy(book: casebook.Casebook) -> bool:

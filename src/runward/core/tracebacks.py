@@ -24,6 +24,7 @@ _READING = (
     r"(?i)(?P<data>__getitem__|data_?sets?\b|data_?loader|_worker_loop|load_dataset|collate)"
     r"|(?P<checkpoint>(?:load|restore|resume|read)\w*(?:_|from_)(?:checkpoint|ckpt|state|states|weights|optimizer)"
     r"|\b(?:resume|restore)(?:_from\w*)?\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b)"
+    r"|(?P<memory>\b(?:heap|shared_memory)\.py __init__|_share_f(?:d|ilename))"
 )
 """Words of a frame that tell what it reads; the innermost frame that has any decides."""
 _OWNER = r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)"
@@ -63,7 +64,7 @@ class Traceback(NamedTuple):
     ignored: bool = False
     """`Exception ignored in`: clean-up noise of the interpreter."""
     reading: str = ""
-    """`checkpoint` or `data`: what its frames were reading, where they say so."""
+    """`checkpoint` or `data`: what its frames were reading, where they say so; `memory`: they made shared memory."""
     text: str = ""
     named: bool = False
     """The traceback itself says whose it is, whoever prints it."""

@@ -97,7 +97,7 @@ def read(code: int, text: str) -> Reading | None:
 
 
 def sxid(severity: str) -> Reading | None:
-    """What a line of an NVSwitch says; only fatal ones count."""
-    if severity.lower().startswith("fatal"):
+    """What a line of an NVSwitch says; only fatal ones count, which it calls severity 1 too."""
+    if severity.lower() in ("fatal", "severity 1"):
         return Reading(_C.GPU_HARDWARE, _A.RESTART_ELSEWHERE, 95, "fatal NVSwitch error")
     return None

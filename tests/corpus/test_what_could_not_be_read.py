@@ -1,0 +1,80 @@
+"""Files of the data that do not decode, and shared memory that is too small, in the words of many libraries."""
+
+import pytest
+
+from corpus import judging
+
+_STEPS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
+_OPEN = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n'
+
+
+def _guess(text: str, **context: object) -> tuple[str, int | None]:
+    said = "".join(f"[rank2]: {line}\n" for line in (_OPEN + text).splitlines())
+    found = judging.verdict(_STEPS + said, **(context or {"exit_code": 1}))
+    return found.cause, found.rank
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'RuntimeError: Critical error in pipeline:\nError when executing Mixed operator decoders__Image encountered:\nError in thread 0: [/opt/dali/a.h:2] [/opt/dali/jpeg_mem.cc:17] Assert on "jpeg_start_decompress(&cinfo)" failed. File: /d/a.JPEG\nCurrent pipeline object is no longer valid.',
+        'RuntimeError: Critical error in pipeline: [/opt/dali/image_factory.cc:8] Assert on "CheckIsPNG(encoded_image, length) + CheckIsBMP(encoded_image, length) == 1" failed: Encoded image has ambiguous format',
+        'RuntimeError: Critical error in pipeline: Error in thread 0: [/opt/dali/nvjpeg_decoder.h:3] NVJPEG error "4"',
+        "RuntimeError: Error in CPU operator `nvidia.dali.fn.decoders.image`,\nencountered:\n\nError in thread 3: [/opt/dali/imgcodec.cc:9] Failed to decode a JPEG: /d/x.JPEG",
+        "tensorflow.python.framework.errors_impl.InvalidArgumentError: Invalid JPEG data or crop window, data size 368",
+        "tensorflow.python.framework.errors_impl.InvalidArgumentError: Unknown image file format. One of JPEG, PNG, GIF, BMP required.",
+        "tensorflow.python.framework.errors_impl.InvalidArgumentError: Input is empty. [[{{node decode_image/DecodeImage}}]]",
+        "RuntimeError: Image is incomplete or truncated",
+        "mxnet.base.MXNetError: src/io/image_io.cc:2: Check failed: !res.empty(): Decoding failed. Invalid image file.",
+        "mxnet.base.MXNetError: src/recordio.cc:5: Check failed: p[0] == RecordIOWriter::kMagic Invalid RecordIO File",
+        "RuntimeError: map operation: [Decode] failed. The corresponding data file is: /d/x.JPEG. Error description:",
+        "RuntimeError: Failed to decode audio.",
+        "RuntimeError: Error loading audio file: failed to open file /d/a.flac",
+        "OSError: Corrupt snappy compressed data.",
+        "RuntimeError: Failed to decompress shard /d/shard.12.mds.zstd: Data corruption detected",
+    ],
+    ids=["dali", "dali-format", "nvjpeg", "dali-imgcodec", "tf-jpeg", "tf-format", "tf-empty", "torchvision", "mxnet", "recordio", "mindspore", "audio", "audio-file", "parquet", "mds"],
+)  # fmt: skip
+def test_a_file_that_does_not_decode_is_a_fault_of_the_data(text: str) -> None:
+    assert _guess(text) == ("data_error", 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SystemError: (Fatal) DataLoader process (pid   1. If run DataLoader by DataLoader.from_generator(...), queue capacity is set.\n  3. If so set it) exited is killed by signal: 1104.\n  It may be caused by insufficient shared storage space.",
+        "RuntimeError: (Unavailable) Memory map failed when create shared memory.\n  [Hint: Expected ptr != ((void *) -1).]",
+        "mxnet.base.MXNetError: Check failed: ptr != MAP_FAILED : Failed to map shared memory. mmap failed with error Cannot allocate memory",
+        "RuntimeError: Shared memory of size 8388608 can not be allocated, not enough space in /dev/shm",
+        "OSError: [Errno 28] No space left on device: '/psm_5a1b2c3d'",
+        '  File "/usr/lib/python3.11/multiprocessing/heap.py", line 82, in __init__\n    os.ftruncate(self.fd, size)\nOSError: [Errno 28] No space left on device',
+        '  File "/opt/e/torch/multiprocessing/reductions.py", line 4, in reduce_storage\n    fd, size = storage._share_fd_cpu_()\n  File "/opt/e/torch/storage.py", line 9, in _share_fd_cpu_\nOSError: [Errno 28] No space left on device',
+    ],
+    ids=["paddle", "paddle-map", "mxnet", "mindspore", "shared-memory", "heap", "torch"],
+)
+def test_no_space_for_shared_memory_is_no_full_disk(text: str) -> None:
+    assert _guess(text) == ("shm", 2)
+
+
+def test_a_full_disk_beside_a_frame_of_a_heap_of_another_kind_stays_one() -> None:
+    assert (
+        _guess('  File "/w/heap.py", line 8, in push\nOSError: [Errno 28] No space left on device')[0]
+        == "disk_full"
+    )
+    assert _guess("ValueError: failed to decode image config: unexpected end")[0] != "data_error"
+
+
+_WAITS = "(EngineCore pid=77) INFO 06-21 {:02d}:{:02d}:44 [shm_broadcast.py:548] No available shared memory broadcast block found in 60 seconds. This typically happens when\n"
+
+
+@pytest.mark.parametrize(("minutes", "cause"), [(3, "none"), (40, "hang")], ids=["for-a-moment", "for-long"])
+def test_a_live_run_that_makes_no_step_while_a_process_waits_hangs(minutes: int, cause: str) -> None:
+    waits = "".join(_WAITS.format(1 + minute // 60, minute % 60) for minute in range(minutes))
+    assert judging.verdict(_STEPS + waits, process="running", silent_s=60).cause == cause
+    later = "".join(f"step {step}/900 | loss 2.1\n" for step in range(4, 7))
+    assert judging.verdict(_STEPS + waits + later, process="running", silent_s=6).cause == "none"
+
+
+def test_waiting_before_the_first_step_may_last_an_hour() -> None:
+    waits = "".join(_WAITS.format(1 + minute // 60, minute % 60) for minute in range(40))
+    assert judging.verdict(waits, process="running", silent_s=60).cause == "none"

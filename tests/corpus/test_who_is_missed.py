@@ -1,0 +1,120 @@
+"""Who is named by others: lost ranks, the launcher's first one, the GPU of a rank; and who is not, where many fail alike."""
+
+import pytest
+
+from corpus import judging
+
+_TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n'
+_STEPS = "".join(
+    f"[rank{rank}]: step {step}/900 | loss 2.{step}\n" for step in range(1, 4) for rank in range(4)
+)
+_UNSIGNED = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
+_PEER = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error, NCCL version 2.26.2\n"
+
+
+def _guess(log: str, **context: object) -> tuple[str, int | None]:
+    found = judging.verdict(log, **(context or {"exit_code": 1}))
+    return found.cause, found.rank
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "RuntimeError: Lost connection to rank 3",
+        "ConnectionError: peer rank 3 is dead",
+        "RuntimeError: rank 3 disconnected",
+        "RuntimeError: [gloo] peer rank 3 closed the connection",
+        "RuntimeError: no heartbeat from rank 3 for 60 s",
+        "TimeoutError: Rank 3 heartbeat timeout",
+        "TimeoutError: Heartbeat of rank 3 timed out",
+        "RuntimeError: remote rank 3 is unreachable",
+        "RuntimeError: communication with rank 3 failed",
+        "RuntimeError: recv from rank 3 failed: connection closed",
+        "RuntimeError: timed out waiting for rank 3",
+        "F0301 ctrl_client.cpp:54] Check failed: x() == grpc::StatusCode::OK (14 vs. 0) Machine 3 lost",
+        "[ERROR] ME(7:9,MainProcess):2031-03-10-09:40:38.7 [cluster/_api.py:431] Time out nodes are ['3']",
+    ],
+)
+def test_a_rank_that_another_one_says_it_lost_is_named_and_not_the_one_that_says_so(said) -> None:
+    assert _guess(f"{_STEPS}[rank1]: {said}\n")[1] == 3
+    assert _guess(f"{_STEPS}[rank1]: {_TRACE}[rank1]: {said}\n[rank0]: {_PEER}[rank2]: {_PEER}")[1] == 3
+
+
+def test_of_a_chain_of_lost_ranks_the_one_that_says_nothing_is_named() -> None:
+    log = f"{_STEPS}[rank2]: RuntimeError: Lost connection to rank 3\n[rank1]: RuntimeError: Lost connection to rank 2\n"
+    assert _guess(log)[1] == 3
+    assert _guess(log + "[rank3]: RuntimeError: Lost connection to rank 2\n")[1] is None
+
+
+def test_a_rank_that_tells_its_own_failure_is_believed_over_those_that_lost_it() -> None:
+    log = f"{_STEPS}[rank1]: RuntimeError: Lost connection to rank 3\n[rank3]: {_TRACE}[rank3]: KeyError: 'mask'\n"
+    assert _guess(log) == ("exception", 3)
+
+
+@pytest.mark.parametrize("cause", ["exception", "abort"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ABORT!!! Out of all 4 trainers, the trainer process with rank=[3] was aborted. Please check its log.",
+        "2.04s: flux-shell[0]: FATAL: doom: rank 3 exited and exit-timeout=30s has expired",
+        "Process 3 exit with status code 1.\nTerminating remaining workers after failure of Process 3.",
+        "[n1:mpispawn_0][child_handler] MPI process (rank: 3, pid: 8811) terminated with signal 6 -> abort job",
+        "[n1:mpispawn_0][child_handler] MPI process (rank: 3, pid: 8811) exited with status 1",
+        "_pmiu_daemon(SIGCHLD): [NID 00123] [c0-0c0s5n3] [Mon Mar  4 12:00:00 2031] PE RANK 3 exit signal Killed",
+        "[rank: 3] Child process with PID 3456 terminated with code 1. Forcefully terminating all other processes",
+    ],
+    ids=["paddle", "flux", "horovod", "mvapich-signal", "mvapich-code", "alps", "lightning"],
+)
+def test_what_nobody_signs_is_of_the_rank_that_the_launcher_names_first(said, cause) -> None:
+    words = f"{_TRACE}KeyError: 'mask'\n" if cause == "exception" else "malloc(): corrupted top size\n"
+    assert _guess(f"{_UNSIGNED}{words}{said}\n") == (cause, 3)
+
+
+_RESET = (
+    "[7.57] amdgpu 0000:dd:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n"
+    "[7.58] amdgpu 0000:dd:00.0: amdgpu: GPU reset begin!\n[7.58] amdgpu 0000:05:00.0: amdgpu: GPU reset begin!\n"
+)
+_LOST_GPU = (
+    "[7.5] NVRM: Xid (PCI:0000:dd:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+)
+_FIRST = "E1018 04:40:33.65 21100 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -6) local_rank: 1 (pid: 21172) of binary: python\n"
+
+
+@pytest.mark.parametrize("fault", [_RESET, _LOST_GPU], ids=["amd", "nvidia"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        "[rank2] Using device cuda:2 (AMD Instinct MI300X, PCI 0000:dd:00.0)\n",
+        "rank=2 local_rank=2 gpu=cuda:2 pci_bus_id=0000:DD:00.0\n",
+        "[rank2] cuda device 2: NVIDIA H100, bus id 00000000:DD:00.0, uuid GPU-1\n",
+        "GPU[2]\t\t: PCI Bus: 0000:DD:00.0\n",
+        "GPU 2: NVIDIA H100 00000000:DD:00.0\n",
+        "2, 00000000:DD:00.0, NVIDIA H100\n",
+        "n1:403:453 [2] NCCL INFO ncclCommInitRank comm 0x5 rank 2 nranks 4 cudaDev 2 nvmlDev 2 busId dd000 - Init COMPLETE\n",
+    ],
+    ids=["named", "pairs", "device", "rocm-smi", "smi", "query", "nccl"],
+)
+def test_a_fault_of_a_gpu_is_the_rank_that_told_its_bus(told, fault) -> None:
+    assert _guess(told + _STEPS + fault + _FIRST) == ("gpu_hardware", 2)
+
+
+def test_of_several_gpus_at_once_the_first_process_to_end_proves_no_rank() -> None:
+    assert _guess(_STEPS + _RESET + _FIRST) == ("gpu_hardware", None)
+    assert _guess(_STEPS + _LOST_GPU + _FIRST) == ("gpu_hardware", 1)
+    one_lists_all = "".join(f"[rank2] gpu {n}: 0000:{n}d:00.0\n" for n in range(10, 14))
+    assert _guess(one_lists_all + _STEPS + _RESET + _FIRST)[1] is None
+    assert _guess("[rank2] using hca mlx5_2 (0000:dd:00.0)\n" + _STEPS + _RESET + _FIRST)[1] is None
+
+
+@pytest.mark.parametrize("first", ["requests.exceptions.HTTPError", "huggingface_hub.errors.HfHubHTTPError"])
+def test_several_that_fail_in_the_same_words_of_other_classes_are_no_single_one(first) -> None:
+    text = "429 Client Error: Too Many Requests for url: https://huggingface.co/api/datasets/x/tree/main"
+    log = _STEPS + "".join(
+        f"[rank{rank}]: {_TRACE}[rank{rank}]: {name}: {text}\n"
+        for rank, name in (
+            (6, first),
+            (13, "huggingface_hub.errors.HfHubHTTPError"),
+            (1, "httpx.HTTPStatusError"),
+        )
+    )
+    assert _guess(log) == ("hub_network", None)
