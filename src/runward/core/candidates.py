@@ -333,45 +333,6 @@ def _stands_over(candidate: Candidate, other: Candidate) -> bool:
     return (candidate.weight, candidate.full) > (other.weight, other.full)
 
 
-# -- what does not count -----------------------------------------------------------------------------------
-
-
-def of_last_attempt(found: list[Candidate], book: casebook.Casebook, attempt: int | None) -> list[Candidate]:
-    """Without candidates that stand before the last start in their file (or only those of start `attempt`)."""
-    bounds = boundaries(found, book)
-    kept = []
-    for candidate in found:
-        marks = bounds.get(candidate.file, [])
-        number = sum(1 for mark in marks if mark <= candidate.order)
-        wanted = len(marks) if attempt is None else attempt - 1
-        if candidate.entry is None or number == wanted:
-            kept.append(candidate)
-    return kept
-
-
-def boundaries(found: list[Candidate], book: casebook.Casebook) -> dict[str | None, list[int]]:
-    """Orders at which a new attempt begins, by file: a start after the end of an earlier process."""
-    ends: dict[str | None, list[int]] = {}
-    places = {(c.file, c.entry.signal.offset) for c in found if c.entry}
-    for candidate in found:
-        if candidate.terminal or candidate.ends or candidate.traceback:
-            ends.setdefault(candidate.file, []).append(candidate.order)
-    bounds: dict[str | None, list[int]] = {}
-    for entry in book.entries(signals.Role.PHASE, signals.Role.RESUME):
-        rule = book.rules.get(entry.signal.rule)
-        if rule is None or (
-            rule.role is signals.Role.PHASE and (rule.phase, rule.edge) != ("startup", "begin")
-        ):
-            continue
-        if (entry.signal.file, entry.signal.offset) in places:  # a failure that speaks of a start or a resume
-            continue
-        marks = bounds.setdefault(entry.signal.file, [])
-        after = marks[-1] if marks else -1
-        if any(after < end < entry.order for end in ends.get(entry.signal.file, ())):
-            marks.append(entry.order)
-    return bounds
-
-
 # -- time over several files ---------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runward.core import (
     actions,
     advice,
+    boundaries,
     candidates,
     casebook,
     choice,
@@ -90,7 +91,7 @@ def weighed(
 
 def attempts(book: casebook.Casebook) -> int:
     """How many attempts the logs hold: of several logs, that with the most."""
-    bounds = candidates.boundaries(candidates.gather(book), book)
+    bounds = boundaries.find(candidates.gather(book), book)
     return 1 + max(map(len, bounds.values()), default=0)
 
 
@@ -99,7 +100,7 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     if ctx.world_size is None and known.world is not None:
         ctx = replace(ctx, world_size=known.world)
     everything = [whose.sure(candidate, book) for candidate in candidates.gather(book)]
-    current = candidates.of_last_attempt(everything, book, attempt)
+    current = boundaries.of_last_attempt(everything, book, attempt)
     found = survival.alive(current, book, ctx)
     kept = {id(c) for c in found}
     dropped = [c for c in everything if id(c) not in kept]

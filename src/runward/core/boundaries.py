@@ -1,0 +1,73 @@
+"""Where an appended log begins anew: which candidates belong to the attempt that is asked for."""
+
+from collections.abc import Iterable
+
+from runward.core import candidates, casebook, prefixes, regexes, signals
+
+_LOADED = r"(?i)\b(?:loaded|restored|resumed|continuing)\b"
+_LOADING = r"(?i)\b(?:loading|restoring|resuming|reading)\b"
+
+
+def of_last_attempt(
+    found: list[candidates.Candidate], book: casebook.Casebook, attempt: int | None
+) -> list[candidates.Candidate]:
+    """Without candidates that stand before the last start in their file (or only those of start `attempt`)."""
+    bounds = find(found, book)
+    kept = []
+    for candidate in found:
+        marks = bounds.get(candidate.file, [])
+        number = sum(1 for mark in marks if mark <= candidate.order)
+        wanted = len(marks) if attempt is None else attempt - 1
+        if candidate.entry is None or number == wanted:
+            kept.append(candidate)
+    return kept
+
+
+def find(found: list[candidates.Candidate], book: casebook.Casebook) -> dict[str | None, list[int]]:
+    """Orders at which a new attempt begins, by file: a start after the end of an earlier process."""
+    ends: dict[str | None, list[casebook.Entry]] = {}
+    places = {(c.file, c.entry.signal.offset) for c in found if c.entry}
+    for candidate in found:
+        if candidate.entry and (candidate.terminal or candidate.ends or candidate.traceback):
+            ends.setdefault(candidate.file, []).append(candidate.entry)
+    bounds: dict[str | None, list[int]] = {}
+    for entry in _starts(book):
+        file = entry.signal.file
+        if (file, entry.signal.offset) in places:  # a failure that speaks of a start or a resume
+            continue
+        marks = bounds.setdefault(file, [])
+        after = marks[-1] if marks else -1
+        over = [end for end in ends.get(file, ()) if after < end.order < entry.order]
+        if over and not _begun_before(entry, over[0], book):
+            marks.append(entry.order)
+    return bounds
+
+
+def _starts(book: casebook.Casebook) -> Iterable[casebook.Entry]:
+    for entry in book.entries(signals.Role.PHASE, signals.Role.RESUME):
+        rule = book.rules.get(entry.signal.rule)
+        if rule is not None and (
+            rule.role is signals.Role.RESUME or (rule.phase, rule.edge) == ("startup", "begin")
+        ):
+            yield entry
+
+
+def _begun_before(entry: casebook.Entry, end: casebook.Entry, book: casebook.Casebook) -> bool:
+    """Whether a line only tells that a load is done which was announced before that end: another rank died meanwhile.
+
+    The announcement is the last line before it that names the same file, or the last of the same speaker.
+    """
+    signal = entry.signal
+    edges = book.edges.get(signals.whole(signal.file))
+    if edges is None or not regexes.ready(_LOADED).search(signal.text):
+        return False
+    place, last = signal.offset or 0, end.signal.offset or 0
+    start = edges.size - len(edges.tail)
+    text, start = (edges.tail, start) if last >= start else (edges.head, 0)
+    path = signal.fields.get("path") or signal.fields.get("path2") or ""
+    for name in (path.rstrip("."), prefixes.split(signal.text).speaker):
+        named = text.rfind(name.encode(), 0, max(0, place - start)) if name else -1
+        line = text[text.rfind(b"\n", 0, max(0, named)) + 1 :].partition(b"\n")[0]
+        if 0 <= named < last - start and regexes.ready(_LOADING).search(line.decode("utf-8", "replace")):
+            return True
+    return False
