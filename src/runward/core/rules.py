@@ -29,6 +29,7 @@ class Says(StrEnum):
     damaged: a file ends early or does not decode; the frames above it tell whether that is data or a checkpoint.
     early_stop: the training ends itself by its own measure. ended_first: a launcher names the rank that ended first.
     launcher: a launcher with ranks of its own speaks. restarted: a launcher begins again by itself.
+    shared: what all ranks compute alike: whoever says it first is not the one.
     store: a store lets a rank down, which is no peer of it. taken: one machine or pod is taken away.
     tracker: a service beside the training does not answer and is asked again: a run without steps waits for it.
     waits: a process says again and again that it waits for another one: a live run without steps hangs.
@@ -39,6 +40,7 @@ class Says(StrEnum):
     ENDED_FIRST = "ended_first"
     LAUNCHER = "launcher"
     RESTARTED = "restarted"
+    SHARED = "shared"
     STORE = "store"
     TAKEN = "taken"
     TRACKER = "tracker"
