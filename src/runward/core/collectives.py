@@ -142,7 +142,8 @@ def _sequences(book: casebook.Casebook) -> Suspects | None:
     if low == high or len(ranks) > len(seqs) // 3:
         return None
     why = f"it waits in collective {low}, the others in {high}"
-    return Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1],))
+    status = [entry for entry in book.with_field("enqueued") if entry.signal.rank == ranks[0]]
+    return Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1], *status[:1]))
 
 
 def _reached(book: casebook.Casebook) -> Suspects | None:

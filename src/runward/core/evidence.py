@@ -68,6 +68,8 @@ def supporting(
     same = [c for c in found if c.cause in related(chosen.cause) and c is not chosen]
     same.sort(key=lambda c: (c.rank == chosen.rank, c.weight), reverse=True)
     lines += [of_candidate(c) for c in _few_of_each_rule(same)[:_KEEP]]
+    if chosen.cause is _C.NODE_FAILURE:
+        lines += [of_candidate(c) for c in found if c.cause in failures.TIMEOUTS][:1]
     lines += [of_candidate(c) for c in found if c.source != "log" and c.cause is chosen.cause][:2]
     if chosen.cause in (_C.NONE, _C.UNKNOWN, _C.HANG, _C.KILLED, _C.DATALOADER):
         lines += _standing(book)
@@ -125,7 +127,13 @@ def launcher_end(found: list[candidates.Candidate], cause: failures.Cause) -> ca
 
     Who was killed did not abort: that is a rank that waited for it.
     """
-    seen = [c for c in found if c.fields and ("exitcode" in c.fields or "signum" in c.fields)]
+    tasks = cause not in (*candidates.ENDS, _C.NCCL_ERROR, _C.NETWORK)
+    seen = [
+        c
+        for c in found
+        if (c.fields and ("exitcode" in c.fields or "signum" in c.fields))
+        or (tasks and c.rule.startswith("slurm_task"))
+    ]
     named = [c for c in seen if c.rank is not None and c.weight > 6]
     if cause in (_C.HOST_OOM, _C.KILLED):
         named = [c for c in named if c.cause is not _C.ABORT]

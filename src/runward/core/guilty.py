@@ -17,8 +17,6 @@ from runward.core import (
 _C = failures.Cause
 _SILENT_ENDS = (_C.HOST_OOM, _C.KILLED, _C.GPU_HARDWARE)
 """Ends of a rank that says nothing itself: the others wait for it."""
-_LOCAL = ("elastic_failed",)
-"""Lines that say a local rank, where a table behind them may know the global one."""
 _LOST = (_C.NCCL_ERROR, _C.NETWORK, _C.RENDEZVOUS)
 _LOST_PEER = (
     r"(?i)remote process exit|ncclRemoteError|by (?:remote )?peer|got 0 bytes|broken pipe|communicator was aborted"
@@ -61,13 +59,13 @@ def rank(
     if chosen.cause in (_C.NONE, *failures.TIMEOUTS):
         return None
     case = whose.Case(chosen, found, book, known)
-    if _lost_peer(case):
+    if _lost_peer(chosen, book):
         return _awaited(book) if chosen.cause is _C.RENDEZVOUS else _missed(case)
     odd = _odd_one(book)
     if odd is not None or _everyones(case):
         return odd
-    if chosen.rule in _LOCAL:
-        return _launchers(case)
+    if chosen.cause in _LOST:
+        case = case._replace(found=[one for one in found if not _lost_peer(one, book)])
     ranks = (ask(case) for ask in (_SURE if _several_devices(case) else _ASKED))
     return next((told for told in ranks if told is not None), None)
 
@@ -76,6 +74,8 @@ def _everyones(case: whose.Case) -> bool:
     """Whether every rank that is known says the same, or several lack the same thing: the matter of no single one."""
     chosen, ranks = case.chosen, case.book.ranks
     around = chosen.cause in _SURROUNDINGS or case.book.says(chosen.rule, rules.Says.STORE)
+    if case.book.says(chosen.rule, rules.Says.SHARED):
+        return True
     if around and chosen.rank is None:
         own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
         return len(own) >= _SEVERAL
@@ -99,15 +99,14 @@ def _words(candidate: candidates.Candidate) -> str:
     return regexes.ready(_UNLIKE).sub("", prefixes.split(candidate.text).body)
 
 
-def _lost_peer(case: whose.Case) -> bool:
+def _lost_peer(one: candidates.Candidate, book: casebook.Casebook) -> bool:
     """Whether the line only tells that somebody else is gone: who says so is not the one."""
-    chosen = case.chosen
-    if chosen.cause not in _LOST or case.book.says(chosen.rule, rules.Says.STORE):
+    if one.cause not in _LOST or book.says(one.rule, rules.Says.STORE):
         return False
-    if regexes.ready(_LOST_PEER).search(chosen.text[:_BODY]) is not None:
+    if regexes.ready(_LOST_PEER).search(one.text[:_BODY]) is not None:
         return True
-    place = (chosen.file, chosen.entry.signal.offset) if chosen.entry else None
-    return any((one.signal.file, one.signal.offset) == place for one in case.book.with_field("lost"))
+    place = (one.file, one.entry.signal.offset) if one.entry else None
+    return any((told.signal.file, told.signal.offset) == place for told in book.with_field("lost"))
 
 
 def _awaited(book: casebook.Casebook) -> int | None:
@@ -197,11 +196,11 @@ def _launchers(case: whose.Case) -> int | None:
     if case.chosen.cause is _C.NODE_FAILURE:
         return _named(case.book)
     ended = evidence.launcher_end(case.found, case.chosen.cause)
-    if ended is None or ended.rank is None or ended.entry is None:
+    if ended is None:
         roots = [row.rank for row in case.known.rows if row.root and row.code != _SIGTERM]
         told = [entry.signal.rank for entry in case.book.saying(rules.Says.ENDED_FIRST)]
         return roots[-1] if roots else next(iter(told), None)
-    return whose.of_local(ended.rank, ended.entry.signal, case) if ended.rule in _LOCAL else ended.rank
+    return ended.rank
 
 
 _SURE = (
@@ -219,6 +218,7 @@ _ASKED = (
     whose.in_table,
     whose.by_exit,
     _saved,
+    whose.alike,
     _same_cause,
     _first_task,
     _silent,

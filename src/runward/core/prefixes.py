@@ -65,7 +65,7 @@ _TIMES = [
     (_DIGIT, rf"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{{4}}) {_CLOCK}"),
     (_DIGIT, rf"(?P<mo>\d\d)[-/](?P<d>\d\d) {_CLOCK}"),
     ("[" + _DIGIT, rf"\[?{_CLOCK}\]?(?= )"),
-    ("[", r"\[ *(?:\+)?(?P<up>\d{1,9}\.\d{3,6})\]"),
+    ("[", r"\[ *(?:\+)?(?P<up>\d{1,10}\.\d{3,6})\]"),
     ("k", r"kern +:\w+ +: (?=\d{4})"),
 ]
 _NOISE = [
@@ -219,7 +219,7 @@ class _Found:
             self.tag = speaker.strip() if groups.get("bare") else ""
         process = groups.get("pid") or groups.get("number")
         if process and not self.process:
-            self.process = f"{groups.get('node') or ''}:{process}"
+            self.process = f"{groups.get('node') or ''}:{process.lstrip('0') or '0'}"
         stamp = regexes.ready(_ISO).search(speaker) if self.at is None and len(speaker) > _SHORT else None
         self.at = instant(stamp.groupdict(), self.year) if stamp else self.at
 

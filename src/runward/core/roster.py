@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from runward.core import casebook, prefixes, regexes, signals, voices
+from runward.core import casebook, prefixes, regexes, rules, voices
 
 _MOST_BYTES = 8 << 20
 _LINE = 1000
 _LEAST_PID = 300
 """A number before a line from which on it is taken for a process, where the line tells a rank."""
+_BUS_END = b":00.0"
 _BESIDE = (
     b"pid",
     b"process ",
@@ -27,20 +28,38 @@ _BESIDE = (
     b"member",
     b"gpu",
     b"cuda",
+    _BUS_END,
 )
-_COUNTS = (b"nproc", b"num_local_procs", b"num_processes", b"world_size", b"world size")
-_BUS_END = b":00.0"
+_COUNTS = (
+    b"nproc",
+    b"num_local_procs",
+    b"num_processes",
+    b"num_machines",
+    b"per_node",
+    b"world_size",
+    b"world size",
+    b"world info dict",
+)
+_TASKS = b": task"
 _RANK = (
     r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )"
-    r"(?:(?:(?:global|world)[ _]?)?rank|process[ _](?:index|id))['\"]?[ =:]{0,3}['\"]?(?P<rank>\d{1,6})(?![\w.])"
+    r"(?:(?:(?:global|world)[ _]?)?rank|process[ _](?:index|id)|slurm_procid|(?:(?:ompi|mv2)_comm_world|pmix?)_rank)"
+    r"['\"]?[ =:]{0,3}['\"]?(?P<rank>\d{1,6})(?![\w.])"
 )
-_LOCAL = r"(?i)local[ _-]?rank['\"]?[ =:]{1,3}['\"]?(?P<local>\d{1,3})(?!\d)"
-_PID = r"(?i)\bpid(?:\(s\))?['\"]?[ =:#]{0,3}(?P<pid>\d{1,8})(?!\d)|\bprocess (?P<process>\d{2,8})(?= spawned|: | \()"
-_NODE_RANK = r"(?i)(?:node|machine|group)[ _-]?rank['\"]?[ =:]{1,3}['\"]?(?P<index>\d{1,4})(?!\d)"
+_LOCAL = r"(?i)(?:local[ _-]?rank(?:id)?|slurm_localid)['\"]?[ =:]{1,3}['\"]?(?P<local>\d{1,3})(?!\d)"
+_PID = r"(?i)\bpid(?:\(s\))?['\"]?[ =:#]{0,8}(?P<pid>\d{1,8})(?!\d)|\bprocess (?P<process>\d{2,8})(?= spawned|: | \()"
+_NODE_RANK = (
+    r"(?i)(?<!comm_world_)(?:(?:node|machine|group)[ _-]?rank|slurm_nodeid)"
+    r"['\"]?[ =:]{1,3}['\"]?(?P<index>\d{1,4})(?!\d)"
+)
 _PER_NODE = (
-    r"(?i)(?:nproc[_-]per[_-]node|num_local_procs|local_world_size|gpus_per_node)['\"]?[ =:]{1,3}['\"]?"
-    r"(?P<count>\d{1,3})(?!\d)"
+    r"(?i)(?:nproc[_-]per[_-]node|num_local_procs|local_world_size|gpus[_-]per[_-](?:node|machine)|ntasks_per_node"
+    r"|processes_per_(?:node|machine|host)|(?<=num_)gpus(?=.{1,200}\bnum_machines)|(?<=num-)gpus(?=.{1,200}\bnum-machines))"
+    r"['\"]?[ =:]{1,3}['\"]?(?P<count>\d{1,3})(?!\d)"
 )
+_MACHINES = r"(?i)num[_-](?:machines|nodes)['\"]?[ =:]{1,3}['\"]?(?P<machines>\d{1,4})(?!\d)"
+_PROCESSES = r"(?i)num[_-]processes['\"]?[ =:]{1,3}['\"]?(?P<processes>\d{1,5})(?!\d)"
+_LAYOUT = (("index", _NODE_RANK), ("count", _PER_NODE), ("machines", _MACHINES), ("processes", _PROCESSES))
 _LISTS = r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]"
 _MAPPING = r"'(?:[\w.-]{1,40}@)?(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
 _WORLD = (
@@ -52,16 +71,14 @@ _OWN = (
     r"rank(?: is)?['\"]?[ =:]{1,3}['\"]?\d{1,6}['\"]?(?=[,;) ]|\s*$)"
 )
 """A message that begins with the rank of the process that says it."""
+_VISIBLE = r"(?i)visible_devices['\"]?[ =:]{1,3}['\"\[]{0,2}(?P<devices>\d[\d, ]{0,60})"
+_STEP_TASKS = r"error: (?P<node>[\w.-]{1,80}): tasks? \[?(?P<tasks>\d[\d,-]{0,200})\]?: "
 _IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
 _BUS = r"(?i)(?:0000)?(?:[0-9a-f]{4}:)?(?P<bus>[0-9a-f]{2}):(?P<dev>[0-9a-f]{2})"
 _ADDRESS = r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d\b"
 _NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
 _DEVICE = (
     r"(?P<node>[A-Za-z][\w.-]{0,60}\d)[ ,:/(]{1,3}(?:gpu|GPU|cuda|device)[ :=#]{0,2}(?P<index>\d{1,2})\b"
-)
-_PROMPT = (
-    rb"(?m)^\[?(?:[\w.-]{1,40}@)?(?P<node>[A-Za-z][\w.-]{0,60})?(?:[: ][^\n$#]{0,60})?[$#] "
-    rb"(?P<command>\S[^\n]{0,300})"
 )
 _LISTED = (
     r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
@@ -76,7 +93,7 @@ class Roster(NamedTuple):
     """What `learn` found beside the voices."""
 
     buses: dict[tuple[str, str], tuple[int | None, int | None]]
-    """Node and bus of a GPU to rank and local rank."""
+    """Node and bus (`9b:00`) or number (`gpu 4`) of a GPU to rank and local rank."""
     world: int | None = None
     """How many ranks there are, where all that is said of it agrees."""
     rows: tuple["Row", ...] = ()
@@ -103,18 +120,18 @@ def learn(book: casebook.Casebook) -> Roster:
         said.begin(file)
         for line in text.splitlines():
             low = line[:_LINE].lower()
-            if (b"rank" in low and any(word in low for word in _BESIDE)) or any(
-                word in low for word in _COUNTS
-            ):
+            named = b"rank" in low or b"procid" in low
+            if (named and any(word in low for word in _BESIDE)) or any(word in low for word in _COUNTS):
                 said.line(line[:_LINE].decode("utf-8", "replace"))
             elif _BUS_END in low:
                 said.gpu(low.decode("utf-8", "replace"))
+            elif _TASKS in low:
+                said.tasks(line[:_LINE].decode("utf-8", "replace"))
     rows = tuple(_rows(book))
     for row in rows:
         said.bind(row.rank, row.node, row.local, row.pid)
     said.communicators()
-    said.own_gpus()
-    return Roster(said.buses, said.world(), rows)
+    return Roster(said.gpus(), said.world(), rows)
 
 
 def _texts(book: casebook.Casebook) -> Iterator[tuple[str | None, bytes]]:
@@ -133,7 +150,8 @@ class _Said:
 
     def __init__(self, book: casebook.Casebook) -> None:
         self._book = book
-        self.buses: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+        self._gpus: dict[tuple[str, str], tuple[set[int], set[int]]] = {}
+        """Nodes and names of GPUs, to the ranks and the local numbers that were told of them."""
         self._worlds: set[int] = set()
         self._nodes: dict[str, dict[str, int]] = {}
         self._local: dict[str, list[int]] = {}
@@ -151,7 +169,6 @@ class _Said:
         """These belong to one rank."""
         if pid:
             self._book.voices.hear(voices.Voice(f"{node}:{pid}", rank, None, node))
-            self._book.voices.hear(voices.Voice(f":{pid}", rank, None, node))
         if local is not None:
             self._book.voices.hear(voices.Voice("", rank, local, node))
 
@@ -189,39 +206,69 @@ class _Said:
         local, at = regexes.ready(_LOCAL).search(text), regexes.ready(_IP).search(text)
         node = at["node"] if at else voices.short(front.node)
         number = int(local["local"]) if local else None
-        if len(ranks) == 1:
-            self._gpu_of(min(ranks), text, node)
+        if len(ranks) == 1 or local:
+            self._device(node, min(ranks) if len(ranks) == 1 else None, number, text)
         if len(ranks) == 1 and (pid or local):
             self.bind(min(ranks), node, number, pid)
         elif number is not None and pid:
             self._book.voices.place(f":{pid}", node, number)
 
-    def _gpu_of(self, rank: int, text: str, node: str) -> None:
-        """A line in which a rank stands beside a node and its GPU: `rank 3 -> n1 gpu 3 (0000:1b:00.0)`."""
-        found, buses = regexes.ready(_DEVICE).search(text), set(addresses(text))
-        if found is None:
-            if buses and not regexes.ready(_NO_GPU).search(text):
-                self._own.setdefault(rank, set()).update((node, bus) for bus in buses)
-            return
-        node, number = voices.short(found["node"]), int(found["index"])
-        self.bind(rank, node, number)
-        if len(buses) == 1:
-            self.buses[(node, buses.pop())] = (rank, number)
+    def _device(self, node: str, rank: int | None, local: int | None, text: str) -> None:
+        """The GPU that stands beside a rank: by its address on the bus, or as the one that its process sees.
 
-    def own_gpus(self) -> None:
-        """The GPU of each rank that told of one alone."""
+        With a node: `rank 3 -> n1 gpu 3 (0000:1b:00.0)`.
+        """
+        placed = regexes.ready(_DEVICE).search(text) if rank is not None else None
+        if placed is not None and rank is not None:
+            node, local = voices.short(placed["node"]), int(placed["index"])
+            self.bind(rank, node, local)
+        seen = regexes.ready(_VISIBLE).search(text)
+        devices = _numbers(seen["devices"]) if seen else []
+        names = set(addresses(text)) if not regexes.ready(_NO_GPU).search(text) else set()
+        names |= {f"gpu {number}" for number in devices if len(devices) == 1}
+        if rank is not None and placed is None:
+            self._own.setdefault(rank, set()).update((node, name) for name in names)
+        elif len(names) == 1:
+            self._gpu(node, names.pop(), rank, local)
+        for place, number in enumerate(devices if len(devices) > 1 else ()):
+            self._gpu(node, f"gpu {number}", None, place)
+
+    def gpus(self) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+        """Node and name of each GPU to rank and local rank; none of either where two are told."""
         for rank, places in self._own.items():
-            if len(places) == 1 and self.buses.get(min(places), (None,))[0] is None:
-                self.buses[min(places)] = (rank, None)
+            if len(places) == 1:
+                self._gpu(*min(places), rank, None)
+        return {
+            place: (min(ranks) if len(ranks) == 1 else None, min(local) if len(local) == 1 else None)
+            for place, (ranks, local) in self._gpus.items()
+        }
+
+    def _gpu(self, node: str, name: str, rank: int | None, local: int | None) -> None:
+        """A GPU is that of a rank, or of a local one."""
+        ranks, numbers = self._gpus.setdefault((node, name), (set(), set()))
+        ranks |= set() if rank is None else {rank}
+        numbers |= set() if local is None else {local}
+
+    def tasks(self, text: str) -> None:
+        """A line of srun about tasks of a node: `error: n2: tasks 8-15: Terminated`."""
+        found = regexes.ready(_STEP_TASKS).search(text)
+        if found is not None and not self._book.saying(rules.Says.LAUNCHER):
+            self._book.voices.on(found["node"], _numbers(found["tasks"])[: voices.MOST_LOCAL])
 
     def _layout(self, body: str, node: str) -> None:
         """Which ranks a node has."""
         named = regexes.ready(_NAMED_NODE).search(body)
         node = voices.short(named["node"]) if named else node
         known = self._nodes.setdefault(node, {})
-        for name, pattern in (("index", _NODE_RANK), ("count", _PER_NODE)):
+        for name, pattern in _LAYOUT:
             found = regexes.ready(pattern).search(body)
             known |= {name: int(found[name])} if found else {}
+        if (
+            "count" not in known
+            and known.get("machines")
+            and not known.get("processes", 1) % known["machines"]
+        ):
+            known["count"] = known["processes"] // known["machines"]
         if "index" in known and "count" in known:
             self.bind(known["index"] * known["count"], node, 0)
         for found in regexes.ready(_LISTS).finditer(body):
@@ -230,12 +277,15 @@ class _Said:
                 self._local[node] = numbers
             elif len(self._local.get(node, ())) == len(numbers):
                 self._bind_all(node, self._local[node], numbers)
-        for found in regexes.ready(_MAPPING).finditer(body) if "global_rank_mapping" in body else ():
+        through = "global_rank_mapping" in body
+        first = 0
+        for found in regexes.ready(_MAPPING).finditer(body) if through or "WORLD INFO DICT" in body else ():
             ranks = _numbers(found["ranks"])
-            self._bind_all(found["node"], range(len(ranks)), ranks)
+            self._bind_all(found["node"], range(len(ranks)), ranks if through else itertools.count(first))
+            first += len(ranks)
 
     def _bind_all(self, node: str, local: Iterable[int], ranks: Iterable[int]) -> None:
-        for number, rank in zip(local, ranks, strict=True):
+        for number, rank in zip(local, ranks, strict=False):
             self.bind(rank, node, number)
 
     def gpu(self, text: str) -> None:
@@ -244,7 +294,7 @@ class _Said:
         found = regexes.ready(_INDEX).search(front.body)
         index = int(found["index"]) if found else front.voice.number
         if index is not None and index < voices.MOST_LOCAL and "xid" not in text:
-            self.buses.setdefault((voices.short(front.node), bus_of(text)), (None, index))
+            self._gpu(voices.short(front.node), bus_of(text), None, index)
 
     def communicators(self) -> None:
         """NCCL's communicators of all ranks: rank, device, bus and process in one line."""
@@ -259,15 +309,14 @@ class _Said:
             node = voices.short(signal.node)
             self.bind(rank, node, signal.local_rank, signal.voice.name.rpartition(":")[2])
             if len(bus) >= 4:
-                self.buses[(node, f"{int(bus[:-3], 16):02x}:{int(bus[-3:-1], 16):02x}")] = (
-                    rank,
-                    signal.local_rank,
-                )
+                name = f"{int(bus[:-3], 16):02x}:{int(bus[-3:-1], 16):02x}"
+                self._gpu(node, name, rank, signal.local_rank)
         self._worlds |= {top} if top > 1 else set()
 
     def world(self) -> int | None:
         """How many ranks there are; where as many nodes told one each, those are theirs."""
         world = min(self._worlds) if len(self._worlds) == 1 else None
+        self._book.voices.of_world(world)
         if world == len(self._singles) and all(len(ranks) == 1 for ranks in self._singles.values()):
             self._book.voices.one_a_node({node: min(ranks) for node, ranks in self._singles.items()})
         return world
@@ -311,78 +360,6 @@ def _rows(book: casebook.Casebook) -> Iterator[Row]:
         )
 
 
-def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str, str]]:
-    """Process ids, with their node where it is told, of the report in which the line stands.
-
-    Above it Ray's caller, below it the dead actor.
-    """
-    edges = book.edges.get(signals.whole(signal.file))
-    if edges is None or signal.offset is None:
-        return []
-    at = signal.offset - (edges.size - len(edges.tail))
-    text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
-    before = above(signal, book)
-    told = [
-        (found[1].decode(), (found[2] or b"").decode()) for found in regexes.ready(_CALLER).finditer(before)
-    ]
-    told += [
-        (found[1].decode(), "")
-        for found in regexes.ready(_DEAD).finditer(before[-_REPORT // 8 :])
-        if found[1]
-    ]
-    below = [
-        ((found[1] or found[2]).decode(), "")
-        for found in regexes.ready(_DEAD).finditer(text[at : at + _REPORT // 4])
-    ]
-    return told[-1:] or below[:1]
-
-
-_CALLER = rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})(?:, ip=([\w.:-]+))?"
-_DEAD = rb"\n\s{0,16}pid: (\d{1,8})|\n[^\n]{0,300}\bactor ID[^\n]{0,200}?\bpid=(\d{1,8})"
-_REPORT = 4096
-
-
-class Asked(NamedTuple):
-    """The command whose answer a line is: what a person typed above it."""
-
-    node: str = ""
-    command: str = ""
-
-
-def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
-    """The last prompt above a line, and the machine that it names."""
-    found = None
-    for found in regexes.ready(_PROMPT).finditer(above(signal, book)):  # noqa: B007 -- the last one counts
-        pass
-    if found is None:
-        return Asked()
-    node, command = (found[name] or b"" for name in ("node", "command"))
-    return Asked(voices.short(node.decode("utf-8", "replace")), command.decode("utf-8", "replace"))
-
-
-def above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
-    """The kept text right above a line, 4 KiB at most."""
-    edges = book.edges.get(signals.whole(signal.file))
-    if edges is None or signal.offset is None:
-        return b""
-    at = signal.offset - (edges.size - len(edges.tail))
-    text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
-    return text[max(0, at - _REPORT) : at]
-
-
 def addresses(text: str) -> list[str]:
     """Bus addresses that a text holds."""
     return [bus_of(found[0]) for found in regexes.ready(_ADDRESS).finditer(text)]
-
-
-def pids(signal: signals.Signal) -> list[str]:
-    """Process ids that a line names, the plainest first."""
-    said = signal.fields.get("pid", "")
-    more = (found[1] or found[2] for found in regexes.ready(_NAMED_PID).finditer(signal.text))
-    return list(dict.fromkeys(itertools.chain([said] if said else [], more)))
-
-
-_NAMED_PID = (
-    r"(?i)\b(?:pid(?:\(s\))?|process|proc)['\"]?[ =:]{1,2}['\"]?(\d{1,8})(?!\d)"
-    r"|\w\[(\d{2,8})\]: (?:segfault|general)"
-)

@@ -100,12 +100,13 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
     begins = not rule.body or _begins(rule.pattern, front.body)
     if not begins and not _reported(rule.pattern, front):
         return None
+    other = _told(groups, front)
     return Signal(
         rule=rule.name,
         role=rule.role,
         text=place.text[:TEXT_LIMIT],
         cause=rule.cause,
-        rank=_rank(groups, front, source),
+        rank=None if other is not None else _rank(groups, front, source),
         node=groups.get("node") or front.node or source.node,
         at=front.at,
         file=source.file,
@@ -115,8 +116,17 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
         local_rank=front.local_rank,
         level=front.level,
         aside=not begins or front.level in CALM,
-        voice=front.voice._replace(assumed=False) if groups.get("rank") else front.voice,
+        voice=other or (front.voice._replace(assumed=False) if groups.get("rank") else front.voice),
     )
+
+
+def _told(groups: Mapping[str, str], front: prefixes.Prefix) -> voices.Voice | None:
+    """The process of its own node that a launcher's line tells of, by its local number, instead of the speaker."""
+    local = groups.get("local", "")
+    if groups.get("rank") or not (local.isascii() and local.isdigit()):
+        return None
+    name = f":{groups['pid']}" if groups.get("pid") else ""
+    return voices.Voice(name, None, int(local[:4]), groups.get("node") or front.node or "", local=True)
 
 
 def _begins(pattern: str, body: str) -> bool:

@@ -38,6 +38,9 @@ _POD = (
     r"-\d{1,5}(?:-\d{1,5})?(?:-[a-z0-9]{5}(?![a-z0-9]))?"
 )
 """A pod or service of which there are several: its number may be a rank."""
+_NO_SOURCE = r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)"
+_CONTAINER = r"(?=[0-9a-f]{12}:)\d"
+"""How the name of a machine begins that is a container's id."""
 _OF = r"(?:(?:/| of )\d{1,6})?"
 _STREAM = r"(?:<std(?:err|out)>)?"
 
@@ -68,7 +71,11 @@ _ALONE = (
     r"\d+,mpirank:(?P<rank>\d{1,6}),(?P<node>[\w.-]+)",
     rf"(?P<node>{_POD})(?:-[a-z]{{1,12}})?",
     _PROCESS_NUMBER,
-    r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)(?P<node>[A-Za-z][\w.-]*):(?:(?P<number>\d{1,7})|-)",
+    rf"{_NO_SOURCE}(?P<node>(?:[A-Za-z]|{_CONTAINER})[\w.-]*):(?:(?P<number>\d{{1,7}})|-)",
+    (
+        rf"{_NO_SOURCE}(?P<node>(?=[\w.-]{{0,60}}[A-Za-z])\w[\w.-]*):(?P<pid>\d{{2,8}}) ?:[0-9a-f]{{1,3}}"
+        r"(?::\d{1,8})?"
+    ),
     r"pod/(?P<node>[\w.-]+)/[\w.-]+",
 )
 """What may be all that a bracket holds."""
@@ -130,6 +137,7 @@ _BARE = (
         _WORDS + _DIGITS + "./",
         r"(?P<path>(?:[\w.=-]{0,80}/){0,12}[\w.-]{1,80}\.(?:log|out|err|txt)(?:\.\d{1,6})?)[:-](?:\d+[:-])?",
     ),
+    ("/", r"/job:\w{1,20}(?:/replica:\d{1,4})?/task:(?P<number>\d{1,5})(?:/device:\w{1,12}:\d{1,3})?:? "),
     (">", rf"> (?={_RANK}{_BETWEEN}\d)"),
     (_SMALL, r"[a-z][\w.-]{0,60}/\d{1,4} (?=\[(?:rank|default|trainer)\d)"),
 )

@@ -29,6 +29,8 @@ _READING = (
 """Words of a frame that tell what it reads; the innermost frame that has any decides."""
 _OWNER = r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)"
 """Whose traceback it is, behind its opening words: of a rank that gathered those of the others."""
+_NATIVE = r"\.(?:cpp|cc|cu|hpp|h):\d{1,6}\]"
+"""The source of a record that no Python traceback belongs to."""
 _FOREIGN = r"\d+%\||it/s\b|s/it\b"
 
 
@@ -120,7 +122,8 @@ class Grouper:
     def introduce(self, line: str) -> None:
         """The line before a traceback: a record of an error that has it printed tells whose it is."""
         front = prefixes.split(line, self._source.year)
-        self._lead = front if front.level in signals.ALARMS else prefixes.Prefix("")
+        led = front.level in signals.ALARMS and not regexes.ready(_NATIVE).search(line)
+        self._lead = front if led else prefixes.Prefix("")
 
     def speak(self, source: signals.Source) -> None:
         """What follows is said by another speaker of the same log."""

@@ -6,7 +6,7 @@ node (`[node2:5]`) is a local rank where other lines prove it, and a global one 
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -19,6 +19,8 @@ MOST_LOCAL = 16
 """Ranks that a node has at most."""
 _USUAL = 8
 """Ranks of most nodes: numbers of several nodes that all lie below, with gaps, may as well be local ones."""
+_SIZES = (4, 8, 16)
+"""Ranks that a node mostly has."""
 _Key = TypeVar("_Key", str, tuple[str, int])
 _INDEX = re.compile(r"(\d{1,6})\D*$")
 
@@ -37,6 +39,8 @@ class Voice(NamedTuple):
     """Whether the rank of the line is only that number."""
     tag: str = ""
     """The tag, where it holds nothing but that number."""
+    local: bool = False
+    """Whether the number is surely the local one on its node."""
 
 
 NOBODY = Voice()
@@ -52,6 +56,8 @@ class _Layout(NamedTuple):
     """Rank of number 0 on a node 0, and ranks a node, where the known nodes follow one rule."""
     local: bool
     """Whether the numbers count anew on each node."""
+    sizes: tuple[int, ...]
+    """Ranks a node, of the usual ones, with which each node's ranks are one block of its own."""
 
 
 @dataclass(slots=True)
@@ -59,26 +65,39 @@ class Voices:
     """What speakers said of themselves in the lines of one attempt."""
 
     _said: dict[str, set[int]] = field(default_factory=dict)
+    _pids: dict[str, set[int]] = field(default_factory=dict)
+    """Process ids of all nodes, to the ranks that they gave."""
     _pairs: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     """Node and number to the ranks that were named beside them."""
     _numbers: dict[tuple[str, int], None] = field(default_factory=dict)
     """Nodes and numbers that stood for a rank."""
+    _ended: dict[tuple[str, int], None] = field(default_factory=dict)
+    """Nodes and local numbers of which a launcher told."""
     _places: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Processes of which only node and local number were told."""
     _pods: dict[str, set[int]] = field(default_factory=dict)
     """Pods that speak, to the ranks that were named beside them."""
     _alone: dict[str, int] = field(default_factory=dict)
     """The rank of each node, where every node was told to have one."""
+    _nodes: dict[str, set[int]] = field(default_factory=dict)
+    """Nodes that speak, and the ranks that are there by any line."""
+    _world: int = 0
+    """How many ranks there are, where that is told."""
     _layout: _Layout | None = field(default=None, compare=False)
 
     def hear(self, voice: Voice) -> None:
         """Take what one line says of its speaker."""
         if voice.rank is not None and voice.name:
             _keep(self._said, voice.name, voice.rank)
+            _keep(self._pids, voice.name.rpartition(":")[2], voice.rank)
         self._pod(voice)
+        if voice.node and (voice.rank is not None or voice.name):
+            self.on(voice.node, () if voice.rank is None else (voice.rank,))
         if voice.number is None:
             return
         place = (short(voice.node), voice.number)
+        if voice.local and len(self._ended) < MAX_VOICES:
+            self._ended[place] = None
         if voice.rank is not None:
             if _keep(self._pairs, place, voice.rank):
                 self._layout = None
@@ -95,6 +114,20 @@ class Voices:
         if voice.rank is not None and voice.number is None and len(ranks) <= 1:
             ranks.add(voice.rank)
 
+    def on(self, node: str, ranks: Iterable[int]) -> None:
+        """These ranks are on `node`, whatever their numbers there."""
+        node = short(node)
+        if node not in self._nodes and len(self._nodes) >= MAX_VOICES:
+            return
+        known = self._nodes.setdefault(node, set())
+        if len(known) <= MOST_LOCAL and not known.issuperset(ranks):
+            known.update(ranks)
+            self._layout = None
+
+    def of_world(self, size: int | None) -> None:
+        """So many ranks there are in all."""
+        self._world, self._layout = size or 0, None
+
     def place(self, name: str, node: str, number: int) -> None:
         """A process is the one with this local number on `node`."""
         if len(self._places) < MAX_VOICES:
@@ -110,20 +143,36 @@ class Voices:
 
     def rank(self, voice: Voice) -> int | None:
         """The rank of a speaker that did not say it in this line; None where nothing tells it surely."""
-        alone = f":{voice.name.rpartition(':')[2]}" if voice.name else ""
-        said = self._said.get(voice.name) or self._said.get(alone)
+        on, _, pid = voice.name.rpartition(":")
+        alone = f":{pid}" if voice.name else ""
+        said = self._said.get(voice.name) or (self._pids.get(pid) if self._any_node(on) else None)
         if said:
             return next(iter(said)) if len(said) == 1 else None
         if alone in self._places:
-            return self.rank(Voice("", None, self._places[alone][1], self._places[alone][0], assumed=True))
+            node, number = self._places[alone]
+            return self.local(number, node or voice.node)
         if voice.number is None:
             return self._of_pod(voice.node) if voice.node and not voice.name else None
+        if voice.local:
+            return self.local(voice.number, voice.node)
         if voice.assumed and not voice.node and self._beyond_a_node():
             return voice.number
         found = self._of_number(voice.node, voice.number)
         if found is not None or not voice.assumed:
             return found
         return None if voice.number >= _MOST_PIDS or self._proven().local else voice.number
+
+    def _any_node(self, node: str) -> bool:
+        """Whether a process of `node` may be of any node that is known: it has no name, or one of another kind."""
+        return _kind(short(node)) not in {_kind(name) for name in self._nodes} if node else True
+
+    def local(self, number: int, node: str = "") -> int | None:
+        """The rank with this local number on `node`, or on the only one."""
+        found = self._of_number(node, number)
+        if found is not None or len(self._nodes) > 1 or self._world > max(_USUAL, number + 1):
+            return found
+        elsewhere = any(ranks and number not in ranks for ranks in self._nodes.values())
+        return None if elsewhere or self._proven().local else number
 
     def _beyond_a_node(self) -> bool:
         """Whether numbers that stand without a node are more than a node has ranks: they count through."""
@@ -144,12 +193,32 @@ class Voices:
         at = _index(node)
         if base is None and layout.line is not None and at is not None:
             base = layout.line[0] + at * layout.line[1]
+        if base is None and node:
+            return self._of_block(node, number)
         return base + number if base is not None and base >= 0 and number < MOST_LOCAL else None
+
+    def _of_block(self, node: str, number: int) -> int | None:
+        """The rank with this local number where each node holds one block of ranks: its own, or the only one left."""
+        own = self._nodes.get(node, set())
+        sizes = [
+            size for size in self._proven().sizes if size > number and (size < MOST_LOCAL or number >= _USUAL)
+        ]
+        if own:
+            found = {min(own) // size * size + number for size in sizes}
+            return found.pop() if len(found) == 1 and found <= own else None
+        unknown = [name for name, ranks in self._nodes.items() if not ranks and _kind(name) == _kind(node)]
+        told = [ranks for ranks in self._nodes.values() if ranks]
+        whole = [size for size in sizes if all(len(ranks) == size for ranks in told)]
+        if unknown != [node] or not told or len(whole) != 1:
+            return None
+        left = set(range(self._world // whole[0])) - {min(ranks) // whole[0] for ranks in told}
+        return left.pop() * whole[0] + number if len(left) == 1 else None
 
     def assumed(self) -> set[int]:
         """Ranks of the speakers that only a number beside their node names."""
         found = {self.rank(Voice(f"{node}:{n}", None, n, node, assumed=True)) for node, n in self._numbers}
         found |= {self._of_pod(pod) for pod in self._pods}
+        found |= {self.local(number, node) for node, number in self._ended}
         return {rank for rank in found if rank is not None}
 
     def _of_pod(self, node: str) -> int | None:
@@ -178,8 +247,20 @@ class Voices:
     def _proven(self) -> _Layout:
         if self._layout is None:
             bases = self._bases()
-            self._layout = _Layout(bases, _line(bases), self._local())
+            self._layout = _Layout(bases, _line(bases), self._local(), self._sizes())
         return self._layout
+
+    def _sizes(self) -> tuple[int, ...]:
+        told = [ranks for ranks in self._nodes.values() if ranks]
+        places = [(number, rank) for (_, number), ranks in self._pairs.items() for rank in ranks]
+        return tuple(
+            size
+            for size in _SIZES
+            if not (self._world) % size
+            and all(rank % size == number for number, rank in places)
+            and all(min(ranks) // size == max(ranks) // size for ranks in told)
+            and len({min(ranks) // size for ranks in told}) == len(told)
+        )
 
     def _local(self) -> bool:
         if any(number not in ranks for (_, number), ranks in self._pairs.items()):
@@ -238,6 +319,11 @@ def _line(bases: dict[str, int]) -> tuple[int, int] | None:
     if rest or size <= 0 or any(base != low + (index - first) * size for index, base in known):
         return None
     return low - first * size, size
+
+
+def _kind(node: str) -> str:
+    """The name without its numbers."""
+    return "".join(char for char in node if not char.isdigit())
 
 
 def _index(node: str) -> int | None:

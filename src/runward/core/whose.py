@@ -15,8 +15,8 @@ from runward.core import (
     regexes,
     roster,
     rules,
-    signals,
     speakers,
+    vicinity,
     voices,
 )
 
@@ -31,6 +31,7 @@ _EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
 """Signals by which a rank ends of these causes."""
 _OF_GPUS = (_C.GPU_HARDWARE, _C.CUDA_ERROR, _C.DRIVER)
 _GPU = re.compile(r"\b(?:GPU|gpu)[ :#]{0,2}(\d{1,2})\b|(?<=\s)-i (\d{1,2})\b")
+_WORDS = r"[A-Za-z0-9][\w-]*"
 _INTEGER = re.compile(r"-?\d{1,6}")
 _FRONT = 160
 """Bytes of a line in which its speaker stands."""
@@ -84,7 +85,7 @@ def by_process(case: Case) -> int | None:
         return None
     signal, book = case.chosen.entry.signal, case.book
     here = voices.short(signal.node)
-    named = [*((pid, here) for pid in roster.pids(signal)), *roster.of_report(signal, book)]
+    named = [*((pid, here) for pid in vicinity.pids(signal)), *vicinity.of_report(signal, book)]
     ranks = (book.voices.process(pid, node or here) for pid, node in named)
     return next((rank for rank in ranks if rank is not None), None)
 
@@ -101,15 +102,39 @@ def by_gpu(case: Case) -> int | None:
     if case.chosen.entry is None or case.chosen.cause not in _OF_GPUS:
         return None
     signal = case.chosen.entry.signal
-    asked = roster.asked(signal, case.book)
-    node = voices.short(signal.node) or asked.node
+    asked = vicinity.asked(signal, case.book)
+    node = voices.short(signal.node) or asked.node or _known_node(signal.text, case.book)
     told = f"{signal.fields.get('bus', '')} {signal.text} {asked.command}"
     for bus in dict.fromkeys([roster.bus_of(signal.fields.get("bus", "")), *roster.addresses(told)]):
         rank = _by_bus(bus, node, case)
         if rank is not None:
             return rank
     index = _GPU.search(signal.text) or _GPU.search(asked.command)
-    return _placed(int(index[1] or index[2]), node, case.book) if index and node else None
+    if index is None:
+        return None
+    number = int(index[1] or index[2])
+    if any(name.startswith("gpu ") for _, name in case.known.buses):
+        return _by_bus(f"gpu {number}", node, case)
+    return case.book.voices.local(number, node) if node else None
+
+
+def _known_node(text: str, book: casebook.Casebook) -> str:
+    """The one node of those that are heard of which a line names anywhere."""
+    words = set(regexes.ready(_WORDS).findall(text))
+    named = {voices.short(node) for node in book.nodes} & words
+    return named.pop() if len(named) == 1 else ""
+
+
+def alike(case: Case) -> int | None:
+    """The one rank whose process, pod or GPU the other lines of the same cause name."""
+    others = [c for c in case.found if c.cause is case.chosen.cause and c is not case.chosen]
+    told = {_named(case._replace(chosen=one)) for one in others} - {None}
+    return told.pop() if len(told) == 1 else None
+
+
+def _named(case: Case) -> int | None:
+    ranks = (ask(case) for ask in (by_process, by_pod, by_gpu))
+    return next((rank for rank in ranks if rank is not None), None)
 
 
 def _by_bus(bus: str, node: str, case: Case) -> int | None:
@@ -120,12 +145,7 @@ def _by_bus(bus: str, node: str, case: Case) -> int | None:
     if not bus or len(places) != 1:
         return None
     at, (rank, local) = places[0]
-    return rank if rank is not None or local is None else _placed(local, node or at, case.book)
-
-
-def _placed(local: int, node: str, book: casebook.Casebook) -> int | None:
-    """The rank with a local number on a node, or on the only one."""
-    return book.voices.rank(voices.Voice("", None, local, node, assumed=True))
+    return rank if rank is not None or local is None else case.book.voices.local(local, node or at)
 
 
 def own(case: Case) -> int | None:
@@ -184,23 +204,12 @@ def announced(case: Case) -> int | None:
     for entry in alike[:_MOST_ALIKE]:
         node = voices.short(entry.signal.node)
         for found in reversed(
-            list(regexes.ready(_ANNOUNCED).finditer(roster.above(entry.signal, case.book)))
+            list(regexes.ready(_ANNOUNCED).finditer(vicinity.above(entry.signal, case.book)))
         ):
             if voices.short(prefixes.split(found[0].decode("utf-8", "replace")).node) == node:
                 number = int(found["rank"])
-                return _placed(number, node, case.book) if found["local"] else number
+                return case.book.voices.local(number, node) if found["local"] else number
     return None
 
 
 _MOST_ALIKE = 8
-
-
-def of_local(local: int, signal: signals.Signal, case: Case) -> int | None:
-    """The rank of a local one that a launcher names: by its process, the launcher's table, its place on its node."""
-    rows = case.known.rows
-    by_pid = {row.rank for row in rows if row.pid and row.pid == signal.fields.get("pid")}
-    by_number = {row.rank for row in rows if row.local == local}
-    for ranks in (by_pid, by_number):
-        if len(ranks) == 1:
-            return ranks.pop()
-    return _placed(local, voices.short(signal.node), case.book)

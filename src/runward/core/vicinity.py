@@ -1,0 +1,83 @@
+"""What stands around a line: the report or the command that it belongs to, and the processes that it names."""
+
+import itertools
+from typing import NamedTuple
+
+from runward.core import casebook, regexes, signals, voices
+
+_PROMPT = (
+    rb"(?m)^\[?(?:[\w.-]{1,40}@)?(?P<node>[A-Za-z][\w.-]{0,60})?(?:[: ][^\n$#]{0,60})?[$#] "
+    rb"(?P<command>\S[^\n]{0,300})"
+)
+
+
+def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str, str]]:
+    """Process ids, with their node where it is told, of the report in which the line stands.
+
+    Above it Ray's caller, below it the dead actor.
+    """
+    edges = book.edges.get(signals.whole(signal.file))
+    if edges is None or signal.offset is None:
+        return []
+    at = signal.offset - (edges.size - len(edges.tail))
+    text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
+    before = above(signal, book)
+    told = [
+        (found[1].decode(), (found[2] or b"").decode()) for found in regexes.ready(_CALLER).finditer(before)
+    ]
+    told += [
+        (found[1].decode(), "")
+        for found in regexes.ready(_DEAD).finditer(before[-_REPORT // 8 :])
+        if found[1]
+    ]
+    below = [
+        ((found[1] or found[2]).decode(), "")
+        for found in regexes.ready(_DEAD).finditer(text[at : at + _REPORT // 4])
+    ]
+    return told[-1:] or below[:1]
+
+
+_CALLER = rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})(?:, ip=([\w.:-]+))?"
+_DEAD = rb"\n\s{0,16}pid: (\d{1,8})|\n[^\n]{0,300}\bactor ID[^\n]{0,200}?\bpid=(\d{1,8})"
+_REPORT = 4096
+
+
+class Asked(NamedTuple):
+    """The command whose answer a line is: what a person typed above it."""
+
+    node: str = ""
+    command: str = ""
+
+
+def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
+    """The last prompt above a line, and the machine that it names."""
+    found = None
+    for found in regexes.ready(_PROMPT).finditer(above(signal, book)):  # noqa: B007 -- the last one counts
+        pass
+    if found is None:
+        return Asked()
+    node, command = (found[name] or b"" for name in ("node", "command"))
+    return Asked(voices.short(node.decode("utf-8", "replace")), command.decode("utf-8", "replace"))
+
+
+def above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
+    """The kept text right above a line, 4 KiB at most."""
+    edges = book.edges.get(signals.whole(signal.file))
+    if edges is None or signal.offset is None:
+        return b""
+    at = signal.offset - (edges.size - len(edges.tail))
+    text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
+    return text[max(0, at - _REPORT) : at]
+
+
+def pids(signal: signals.Signal) -> list[str]:
+    """Process ids that a line names, the plainest first."""
+    said = signal.fields.get("pid", "")
+    more = (found[1] or found[2] for found in regexes.ready(_NAMED_PID).finditer(signal.text))
+    return list(dict.fromkeys(itertools.chain([said] if said else [], more)))
+
+
+_NAMED_PID = (
+    r"(?i)\b(?:pid(?:\(s\))?|process|proc)['\"]?[ =:]{1,2}['\"]?(\d{1,8})(?!\d)"
+    r"|\w\[(\d{2,8})\]: (?:segfault|general)"
+)

@@ -1,0 +1,218 @@
+"""What binds a process, a local number, a node or a GPU to a rank, however a launcher or a library spells it."""
+
+import pytest
+
+from corpus import judging
+
+_TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n    loss = net(x)\n'
+_STEPS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
+_LOST = "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error\n"
+
+
+def _guess(log: str, **context: object) -> tuple[str, int | None]:
+    found = judging.verdict(log, **(context or {"exit_code": 1}))
+    return found.cause, found.rank
+
+
+def _each(line: str, ranks: range, a_node: int = 4) -> str:
+    """One line a rank: `r` the rank, `n` its node, `k` its number there, `p` its process."""
+    return "".join(line.format(r=r, n=r // a_node, k=r % a_node, p=700 + r) + "\n" for r in ranks)
+
+
+_WORLD = "[launch.py:146:main] WORLD INFO DICT: {'n0': [0, 1, 2, 3], 'n1': [0, 1], 'n2': [0, 1, 2, 3]}\n"
+_SPAWNED = _each(
+    "n2: [launch.py:256:main] process {p} spawned with command: ['python', 'ft.py', '--local_rank={k}']",
+    range(8, 12),
+)
+_CRASH = "Caught signal 11 (Segmentation fault: address not mapped to object at address 0x10)\n"
+
+
+@pytest.mark.parametrize(
+    "front",
+    ["n2: [n2:709:0:2400] ", "[n2:709:0] ", "[n2:709 :1:2400] ", "[1690000000.101] [n2:709:0] "],
+    ids=["threads", "short", "blank", "stamped"],
+)
+def test_a_crash_that_ucx_reports_is_that_of_the_process_in_its_bracket(front: str) -> None:
+    assert _guess(_WORLD + _SPAWNED + _STEPS + front + _CRASH) == ("segfault", 7)
+
+
+def test_open_mpi_writes_a_process_with_leading_zeros() -> None:
+    said = "[n2:00709] *** Process received signal ***\n[n2:00709] Signal: Segmentation fault (11)\n"
+    assert _guess(_WORLD + _SPAWNED + _STEPS + said) == ("segfault", 7)
+
+
+def test_the_name_of_a_machine_may_be_a_containers_id() -> None:
+    init = _each(
+        "9e379b1f2389:{p}:{p}9 [{k}] NCCL INFO ncclCommInitRank comm 0x5 rank {r} nranks 4 cudaDev {k} busId {r}b000 - Init COMPLETE",
+        range(4),
+    )
+    assert _guess(init + _STEPS + "[9e379b1f2389:702 :6:1738] " + _CRASH) == ("segfault", 2)
+
+
+_KILLED = "[812.1] Memory cgroup out of memory: Killed process 706 (python3) total-vm:8kB, anon-rss:4kB\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#  Rank  {r} Group  0 Pid    {p} on      n{n} device  {k} [0x1b] NVIDIA H100",
+        "n{n}: SLURM_PROCID={r} SLURM_LOCALID={k} pid {p}",
+        "n{n} OMPI_COMM_WORLD_RANK={r} OMPI_COMM_WORLD_LOCAL_RANK={k} OMPI_COMM_WORLD_NODE_RANK={k} pid={p}",
+        "n{n} PMI_RANK={r} MPI_LOCALRANKID={k} pid={p}",
+        "(TrainWorker pid={p}, ip=10.0.0.{n}) [rank{r}] ready",
+    ],
+    ids=["nccl-tests", "slurm", "open-mpi", "mpich", "ray"],
+)
+def test_a_process_is_the_rank_that_a_launchers_variables_give_it(line: str) -> None:
+    assert _guess(_each(line, range(8)) + _STEPS + _KILLED) == ("host_oom", 6)
+
+
+_ENDED = "E01 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -11) local_rank: 2 (pid: 39) of binary: python\n"
+_SPAWN = (
+    f"{_TRACE}torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGSEGV\n"
+)
+
+
+@pytest.mark.parametrize("ended", [_ENDED, _SPAWN], ids=["torchrun", "spawn"])
+@pytest.mark.parametrize(
+    ("told", "rank"),
+    [
+        ("", 2),
+        ("Command Line Args: Namespace(dist_url='x', machine_rank=1, num_gpus=4, num_machines=2)\n", 6),
+        ("+ python train_net.py --num-gpus 4 --num-machines 2 --machine-rank 1\n", 6),
+        ("machine_rank: 1\nnum_machines: 2\nnum_processes: 16\n", 10),
+        ("+ torchrun --nnodes=2 --node_rank=1 --nproc_per_node=8 train.py\n", 10),
+        ("+ torchrun --nnodes 2 --node-rank 1 --nproc-per-node 8 train.py\n", 10),
+        ("GROUP_RANK=1 LOCAL_WORLD_SIZE=4\n", 6),
+        ("SLURM_NODEID=1 SLURM_NTASKS_PER_NODE=4\n", 6),
+        ("[rank0] backend nccl, world_size=16\n", None),
+    ],
+    ids=["one-node", "detectron", "detectron-argv", "accelerate", "torchrun", "dashes", "elastic", "slurm", "not-told"],
+)  # fmt: skip
+def test_a_launchers_local_number_is_a_rank_by_its_place_among_the_nodes(ended, told, rank) -> None:
+    assert _guess(told + _STEPS + ended) == ("segfault", rank)
+
+
+_NCCL = _each(
+    "gpu-17:{p}:{p}1 [{k}] NCCL INFO ncclCommInitRank comm 0x7 rank {r} nranks 16 cudaDev {k} busId {k}b000 - Init COMPLETE",
+    range(8, 16),
+    a_node=8,
+)
+_PORT = "{n}:{p}:99 [5] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_5:1 Got async event : port error\n"
+_REFUSED = "{n}:{p}:98 [5] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.5<44206> with status=12 opcode=0 len=0\n"
+
+
+@pytest.mark.parametrize(
+    ("port", "refused", "rank"),
+    [(("gpu-17", 713), ("gpu-16", 1893), 13), (("gpu-16", 1893), ("gpu-17", 713), 5)],
+    ids=["told", "left-over"],
+)
+def test_whose_own_card_failed_stands_before_whose_transfer_did(port, refused, rank) -> None:
+    """Of two nodes with eight ranks each one told its own: those that are left are the other's."""
+    log = _NCCL + _STEPS + _PORT.format(n=port[0], p=port[1]) + _REFUSED.format(n=refused[0], p=refused[1])
+    assert _guess(log) == ("nccl_error", rank)
+
+
+_XID = "[812345.118] NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
+_TASK = "srun: error: nv-042: task 12: Aborted (core dumped)\n"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"srun: error: nv-042: task 9: Exited with exit code 1\n{_TASK}epilog nv-042: local_rank 4 -> 0000:9b:00.0\nepilog nv-042: dmesg: {_XID}",
+        f"srun: error: nv-042: tasks 8-11,13-15: Terminated\n{_TASK}nv-042: local_rank=4 pci 0000:9b:00.0\nnv-042 kernel: {_XID}",
+        f"[rank 12] device cuda:4 at 0000:9b:00.0\n[rank 9] device cuda:1 at 0000:90:00.0\n{_XID}",
+        f"LOCAL_RANK: 4 GPU 00000000:9B:00.0\nGROUP_RANK=1 LOCAL_WORLD_SIZE=8\n{_XID}",
+    ],
+    ids=["two-tasks", "all-tasks", "by-rank", "by-place"],
+)
+def test_a_gpu_that_failed_is_that_of_the_rank_by_its_address(log: str) -> None:
+    assert _guess(_STEPS + log) == ("gpu_hardware", 12)
+
+
+def test_a_process_that_sees_some_gpus_counts_them_from_its_own_first() -> None:
+    told = _each("LOCAL_RANK: {k} - CUDA_VISIBLE_DEVICES: [4,5,6,7]", range(4))
+    assert _guess(told + _STEPS + "watch: GPU 6 has fallen off the bus\n") == ("gpu_hardware", 2)
+    told = _each("[rank{r}] LOCAL_RANK={k} CUDA_VISIBLE_DEVICES=0", range(4))
+    assert _guess(told + _STEPS + "watch: GPU 0 has fallen off the bus\n")[1] is None
+
+
+def test_two_containers_with_the_same_process_ids_are_not_taken_for_each_other() -> None:
+    told = _each("n0:{p}:{p}1 [{k}] NCCL INFO ncclCommInitRank comm 0x7 rank {r} nranks 8 cudaDev {k} busId {k}b000", range(4))  # fmt: skip
+    assert _guess(told + _STEPS + "[n1:702:0:2400] " + _CRASH)[1] is None
+
+
+_CUT = f"{_TRACE}RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory\n"
+
+
+def _said(front: str, text: str) -> str:
+    return "".join(f"{front}{line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("begun", "done"),
+    [
+        ("[INFO] [Torch] Loading checkpoint from o/rank_2.pt...", "[INFO] [Torch] Loaded checkpoint from o/rank_2.pt."),
+        ("[rank1]: loading checkpoint", "[rank1]: loaded checkpoint, continuing at step 20"),
+        (
+            "Restoring states from the checkpoint path at l/e=0-step=20.ckpt",
+            "Restored all states from the checkpoint at l/e=0-step=20.ckpt",
+        ),
+    ],
+    ids=["deepspeed", "same-rank", "lightning"],
+)  # fmt: skip
+def test_another_rank_that_ends_its_load_begins_no_new_attempt(begun: str, done: str) -> None:
+    assert _guess(f"{begun}\n{_said('[rank6]: ', _CUT)}{done}\n{_LOST}") == ("checkpoint_corrupt", 6)
+
+
+@pytest.mark.parametrize(
+    "again",
+    ["resumed from step 20\n", "Loading checkpoint from o/step-20.pt\nResumed from checkpoint o/step-20\n"],
+    ids=["words", "path"],
+)
+def test_a_load_that_is_announced_after_the_end_begins_one(again: str) -> None:
+    assert _guess(f"{again}{_STEPS}{_said('[rank6]: ', _CUT)}{again}{_LOST}")[0] == "nccl_error"
+
+
+_MONITOR = "(raylet, ip=10.0.0.1) node_manager.cc:3069: 1 Workers (tasks / actors) killed due to memory pressure (OOM)\n"
+_MEMORY = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+_TASK_OF = "Memory on the node (IP: 10.0.0.1) where the task (actor ID: ff, name=W, pid=706, memory used=3GB) was running was 4GB\n"
+_WATCHDOG = "(W pid=702, ip=10.0.0.0) [rank2]:[E416 13:21:26.967565300 ProcessGroupNCCL.cpp:1834] Timeout at NCCL work: 8, last enqueued NCCL work: 8\n"
+
+
+def test_a_line_of_the_same_cause_names_the_process_that_the_first_one_leaves_out() -> None:
+    told = _each("(W pid={p}, ip=10.0.0.{n}) [rank{r}] ready", range(8))
+    log = told + _STEPS + _MONITOR + _WATCHDOG + _TRACE + _MEMORY + _TASK_OF
+    assert _guess(log) == ("host_oom", 6)
+
+
+def test_no_record_of_native_code_introduces_a_traceback() -> None:
+    told = _each("(W pid={p}, ip=10.0.0.{n}) [rank{r}] ready", range(4))
+    assert _guess(told + _STEPS + _WATCHDOG + _TRACE + "KeyError: 'mask'\n") == ("exception", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "rank"),
+    [
+        ("FloatingPointError: Minimum loss scale reached (0.0001).", None),
+        ("AssertionError: box deltas become infinite or NaN!", 3),
+    ],
+    ids=["of-all", "of-one"],
+)
+def test_what_all_ranks_compute_alike_is_the_matter_of_none(said: str, rank: int | None) -> None:
+    log = f"{_STEPS}-- Process 3 terminated with the following error:\n{_TRACE}{said}\n"
+    assert _guess(log) == ("numerical_instability", rank)
+
+
+def test_a_kernel_that_finds_no_number_is_no_wrong_index() -> None:
+    said = "[rank4]:/w/c10d/NanCheck.cu:217: checkForNaN: block: [0,0,0], thread: [3,0,0] Assertion `!isnan(x)` failed.\n"
+    end = "[rank4]: RuntimeError: CUDA error: device-side assert triggered\n"
+    assert _guess(_STEPS + said + end + _LOST) == ("numerical_instability", 4)
+
+
+def test_a_task_of_a_cluster_spec_is_a_speaker() -> None:
+    log = _said("/job:worker/replica:0/task:0: ", _STEPS) + _said(
+        "/job:worker/replica:0/task:3: ", _TRACE + "KeyError: 'x'"
+    )
+    assert _guess(log) == ("exception", 3)
