@@ -10,6 +10,7 @@ from runward.cli import entry
 from runward.cli.service import service
 from runward.core import errors, service_units
 from runward.wiring import service_states, services, serving_pages
+from waiting import wait_until
 
 
 @pytest.mark.parametrize("user", [False, True], ids=["system", "user"])
@@ -116,18 +117,23 @@ def test_a_service_that_could_not_be_started_is_no_success(tmp_path, monkeypatch
         )
 
 
-def test_without_systemd_a_tmux_session_starts_it_again_when_it_ends(tmp_path, monkeypatch) -> None:
+def test_without_systemd_a_tmux_session_keeps_it_and_ends_it(tmp_path, monkeypatch) -> None:
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
     monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
     monkeypatch.delenv("TMUX", raising=False)
-    wanted = service_units.Service("record", ("/bin/sleep",), args=("it's",))
+    verb = tmp_path / "it's"  # as a watcher, it goes on when its terminal hangs up
+    verb.write_text('trap "" HUP; trap "echo left >>$2; kill \\$!; exit" TERM; echo $$ >$2; sleep 600 & wait')
+    told = tmp_path / "told"
+    wanted = service_units.Service("record", ("/bin/sh", str(verb)), args=(str(told),))
     assert services.install_tmux(wanted)
     (seen,) = service_states.states(("record",), (services.place(user=True, folder=str(tmp_path)),))
     assert (seen.word, seen.place, seen.to_json()["tmux"]) == ("running", "tmux", True)
     with pytest.raises(errors.Unreachable, match="runs already"):
         services.install_tmux(wanted)
+    wait_until(lambda: told.exists() and told.read_text().strip(), "it runs")
     assert services.uninstall("record", services.place(user=True, folder=str(tmp_path)))
+    wait_until(lambda: told.read_text().splitlines()[1:] == ["left"], "it ends with the session")
 
 
 def test_in_tmux_it_has_its_variables_and_a_shell_that_knows_while() -> None:
@@ -136,7 +142,10 @@ def test_in_tmux_it_has_its_variables_and_a_shell_that_knows_while() -> None:
     *session, shell, flag, loop = service_units.tmux(wanted)
     assert session == ["tmux", "new-session", "-d", "-s", "runward-record"]
     assert (shell, flag) == ("/bin/sh", "-c")
-    assert loop == "while :; do env 'RUNWARD_STATE_DIR=/a b' /bin/sleep record 'it'\\''s'; sleep 10; done"
+    assert (
+        "while :; do env 'RUNWARD_STATE_DIR=/a b' /bin/sleep record 'it'\\''s' & p=$!; wait $p; sleep 10 &"
+        in loop
+    )
 
 
 SHELL = {

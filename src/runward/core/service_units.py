@@ -162,14 +162,16 @@ holds a lock in it."""
 def tmux(service: Service) -> tuple[str, ...]:
     """The same on a box without systemd: a detached session that starts it again when it ends.
 
-    The session's shell is named, as the account's own need not know `while`.
+    The session's shell is named, as the account's own need not know `while`. It ends the verb with the session:
+    a watcher takes no notice of a terminal that hangs up.
     """
     words = (*service.program, *_KINDS[service.verb].words, *service.args)
     named = (
         ("env", *(f"{name}={value}" for name, value in service.environment)) if service.environment else ()
     )
     command = " ".join(_shell(word) for word in (*named, *words))
-    loop = f"while :; do {command}; sleep 10; done"
+    end = 'trap "kill \\$p; wait \\$p; exit" HUP INT TERM'
+    loop = f"{end}; while :; do {command} & p=$!; wait $p; sleep 10 & p=$!; wait $p; done"
     return ("tmux", "new-session", "-d", "-s", session_of(service.verb), "/bin/sh", "-c", loop)
 
 
