@@ -120,3 +120,22 @@ def test_what_cannot_be_started_is_held_with_the_reason_and_a_restart_tries_agai
     watch.ask(observations.Asked("restart", "me"))
     assert world.run(watch).state is run.State.SUCCEEDED
     assert len(world.backend.jobs) == 1
+
+
+def test_what_the_place_refuses_is_held_with_its_words_and_not_asked_again(tmp_path):
+    world = World(str(tmp_path), FakeBackend([(1, OK)], refuses="No command specified"))
+    state = world.run()
+    assert (state.state, state.ended.code, world.backend.asked) == (run.State.HELD, 125, 1)
+    assert "No command specified" in state.ended.why
+
+
+def test_a_place_that_answers_no_submit_is_asked_ever_more_rarely(tmp_path):
+    world = World(str(tmp_path), FakeBackend([(1, OK)], lose_questions=8))
+    begun = world.clock.wall()
+    state = world.run()
+    assert state.state is run.State.SUCCEEDED
+    assert world.backend.asked == 9
+    assert world.clock.wall() - begun >= sum(2**n for n in range(7)), "a second, two, four, ..."
+    history = [event for _, event in world.watcher().driver.store.history(world.row.id)]
+    whys = [event.why for event in history if isinstance(event, events.AttemptVoided)]
+    assert whys == ["no job carries its token; its submit: the engine is busy."] * 8

@@ -87,6 +87,33 @@ def test_an_image_given_as_an_option_makes_no_image_of_the_command():
     assert (problem.where, "IMAGE -- CMD" in problem.next_step) == ("--place-arg image", True)
 
 
+def test_what_the_engine_refuses_is_held_with_its_words_and_an_image_without_a_command_is_not_begun(
+    box: Box,
+    engine: RealEngine,  # noqa: F811
+):
+    host = {"DOCKER_HOST": engine.address}
+    said = box.cli("submit", "--on", "docker", IMAGE, rc=2, env=host).stderr
+    assert f"{IMAGE} has no command of its own" in said
+    wishes = ("--docker", "memory=1m", "--name", "demo")
+    box.cli("submit", "--on", "docker", *wishes, IMAGE, "--", "true", rc=125, env=host)
+    assert box.status()["state"] == "held"
+    assert "Minimum memory limit" in box.status()["why"]
+    assert box.cli("events", "demo").stdout.count("attempt_planned") == 1
+
+
+def test_a_container_that_the_engine_cannot_start_is_told_in_the_engines_words_and_held(
+    box: Box,
+    engine: RealEngine,  # noqa: F811
+):
+    host = {"DOCKER_HOST": engine.address}
+    wishes = ("--docker", "network=container:nobody", "--name", "demo")
+    box.cli("submit", "--on", "docker", *wishes, IMAGE, "--", "true", rc=128, env=host)
+    (attempt,) = box.status()["attempts"]
+    verdict = attempt["verdict"]
+    assert (verdict["cause"], verdict["certainty"]) == ("container_error", "proven")
+    assert "No such container: nobody" in verdict["summary"]
+
+
 def test_submit_runs_an_image_with_its_limits_and_its_environment(box: Box, engine: RealEngine):  # noqa: F811
     host = {"DOCKER_HOST": engine.address}
     chosen = ("--docker", "network=none", "--docker", "memory=64m", "--env", "WORD=given")
@@ -110,6 +137,7 @@ def test_submit_runs_an_image_with_its_limits_and_its_environment(box: Box, engi
     engine.made += found
     assert box.status()["state"] == "succeeded"
     assert engine.docker("logs", found[0]).stdout == b"given\n"
+    assert box.cli("logs", "demo", env=host).stdout == "given\n"
     assert engine.inspect(found[0]).limits.memory == 64_000_000
 
 

@@ -255,3 +255,28 @@ def test_a_policy_that_only_watches_is_scored_by_what_a_persons_restart_showed(b
     assert "decisions so far: 1 right, 0 wrong, 0 open (nothing was done)" in text
     assert "attempt 1 ended with killed: would restart" in text
     box.nothing_left()
+
+
+def test_a_log_is_followed_from_attempt_to_attempt_until_the_run_has_ended(box):
+    script = box.root / "train.sh"
+    script.write_text(
+        "wait_for() { while [ ! -e $1 ]; do sleep 0.05; done; }\n"
+        "if [ -e once ]; then echo second; wait_for go2; exit 0; fi\n"
+        "touch once; for n in 1 2 3; do echo first $n; done; wait_for go1; kill -9 $$\n"
+    )
+    box.cli("run", "--detach", "--name", "demo", "--", "sh", str(script))
+    argv = [sys.executable, "-m", "runward", "logs", "-f", "-n", "2", "demo"]
+    with (
+        open(box.root / "followed", "wb") as out,
+        subprocess.Popen(argv, stdout=out, stderr=subprocess.PIPE, env=box.env, cwd=box.work) as following,
+    ):
+        told = box.root / "followed"
+        wait_until(lambda: told.read_text() == "first 2\nfirst 3\n", "the last two lines")
+        (box.work / "go1").touch()
+        wait_until(lambda: told.read_text().endswith("second\n"), "the lines of the next attempt")
+        assert following.poll() is None
+        (box.work / "go2").touch()
+        said = following.communicate(timeout=60)[1].decode()
+    assert (following.returncode, said) == (0, "runward: attempt 2:\n")
+    assert box.cli("logs", "-n", "1", "demo").stdout == "second\n"
+    assert box.cli("logs", "--attempt", "1", "-n", "1", "demo").stdout == "first 3\n"

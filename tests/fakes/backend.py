@@ -28,11 +28,22 @@ class FakeBackend:
     """So many submits start their job and then say nothing."""
     cannot_start: int = 0
     """So many submits fail for a reason that lies with us."""
+    refuses: str = ""
+    """Every submit is refused for good, with these words."""
+    lose_questions: int = 0
+    """So many submits start nothing and say nothing."""
+    asked: int = 0
     blind_polls: int = 0
 
     def submit(self, spec, token):
         if any(one.token == token for one in self.jobs.values()):
             raise ports.ContactLost("the token is taken")
+        self.asked += 1
+        if self.refuses:
+            raise errors.UsageError(self.refuses)
+        if self.lose_questions > 0:
+            self.lose_questions -= 1
+            raise ports.ContactLost("the engine is busy")
         if self.cannot_start > 0:
             self.cannot_start -= 1
             raise errors.InternalError("no space left for the attempt's folder")

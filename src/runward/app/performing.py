@@ -28,6 +28,8 @@ class Performer:
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
         self._backend = hands.backend
+        self._unanswered = ""
+        """Why the last submit had no answer."""
 
     def __call__(self, effect: effects.Effect) -> Sequence[observations.Observation]:
         """What doing `effect` gave."""
@@ -50,8 +52,9 @@ class Performer:
         try:
             started = self._backend.submit(self._hands.spec_for(effect), effect.token)
         except ports.ContactLost as error:
+            self._unanswered = f"; its submit: {error}"
             return (observations.LaunchUnknown(str(error)),)
-        except errors.InternalError as error:
+        except (errors.InternalError, errors.UsageError) as error:
             return (observations.LaunchFailed(str(error)),)
         return (self._hands.describe(started),)
 
@@ -61,7 +64,7 @@ class Performer:
         except ports.ContactLost as error:
             return (observations.Unseen(f"looking for {effect.token}: {error}"),)
         if found is None:
-            return (observations.NeverStarted("no job carries its token"),)
+            return (observations.NeverStarted(f"no job carries its token{self._unanswered}"),)
         return (replace(self._hands.describe(found), adopted=True),)
 
     def _end(self, effect: effects.End) -> Sequence[observations.Observation]:

@@ -100,18 +100,18 @@ _START_ERRORS: Sequence[tuple[tuple[str, ...], failures.Cause, failures.Scope, s
 )  # fmt: skip
 
 
+def start_error(text: str) -> tuple[failures.Cause, failures.Scope, str]:
+    """What the engine's reason for not starting a container means, and what to do about it."""
+    known = ((row[1], row[2], row[3]) for row in _START_ERRORS if any(w in text.lower() for w in row[0]))
+    return next(known, (_C.CONTAINER_ERROR, _S.PLATFORM, "Read the engine's reason above."))
+
+
 def _not_started(facts: container_facts.Facts) -> failures.Diagnosis:
     seen = facts.container
     if not seen.error:
         text = f"{seen.name} was created and never started"
         return _diagnosis(facts, _verdict(_C.NONE, _A.NONE, _Y.PROVEN, text))
-    known = (
-        (row[1], row[2], row[3]) for row in _START_ERRORS if any(w in seen.error.lower() for w in row[0])
-    )
-    cause, scope, do = next(
-        known,
-        (_C.CONTAINER_ERROR, _S.PLATFORM, "Read the engine's reason above."),
-    )
+    cause, scope, do = start_error(seen.error)
     verdict = _verdict(cause, _A.HOLD, _Y.PROVEN, f"{seen.name} could not be started: {seen.error}", scope)
     evidence = (failures.Evidence(seen.error, source="docker", rule="state_error"),)
     return _diagnosis(facts, verdict, evidence, advice=(failures.Advice(do),))

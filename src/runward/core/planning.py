@@ -81,7 +81,10 @@ def _due(state: run.RunState, decision: events.Decided) -> float:
 def due_in(state: run.RunState, wall: float) -> float | None:
     """Seconds until time alone calls for something; None when nothing is planned."""
     decision = state.pending_decision
-    return max(0.0, _due(state, decision) - wall) if decision is not None and not state.paused else None
+    if state.paused or (decision is None and (not state.voids or state.ended is not None)):
+        return None
+    due = _due(state, decision) if decision is not None else 0.0
+    return max(0.0, max(due, _again_at(state)) - wall)
 
 
 def plan(state: run.RunState, now: binding.Now) -> binding.Reaction:
@@ -89,7 +92,7 @@ def plan(state: run.RunState, now: binding.Now) -> binding.Reaction:
     if state.paused or state.ended is not None or state.live is not None or not state.run:
         return binding.NOTHING
     last = state.last
-    if now.held:
+    if now.held or now.wall < _again_at(state):
         return binding.NOTHING
     if last is None:
         launch = effects.Launch(
@@ -103,6 +106,16 @@ def plan(state: run.RunState, now: binding.Now) -> binding.Reaction:
     token = ids.token(state.run, n, now.nonce)
     path, at_step = decision.resume_path, decision.resume_step
     return _planned(effects.Launch(n, token, path, at_step, decision.exclude_node), now)
+
+
+_VOID_BASE_S, _VOID_CAP_S = 1.0, 600.0
+
+
+def _again_at(state: run.RunState) -> float:
+    """After a plan that came to nothing the next one is made at once, after a second one in a row ever later."""
+    if state.voids < 2:
+        return 0.0
+    return state.voided_at + min(_VOID_CAP_S, _VOID_BASE_S * 2.0 ** min(20, state.voids - 2))
 
 
 def _ready(state: run.RunState, decision: events.Decided, now: binding.Now) -> bool:

@@ -107,6 +107,9 @@ class RunState:
     wait_delay_s: float = 0.0
     looks: int = 0
     wait_over: bool = False
+    voids: int = 0
+    """Plans in a row that came to nothing: a submit was never answered, and nothing carries its token."""
+    voided_at: float = 0.0
     gate: str | None = None
     """What the start condition said last, while the next attempt waits for it."""
 
@@ -188,7 +191,7 @@ def _voided(state: RunState, e: events.AttemptVoided) -> RunState:
     last = state.last
     if last is None or last.n != e.attempt or last.started_at is not None:
         return state
-    return replace(state, attempts=state.attempts[:-1])
+    return replace(state, attempts=state.attempts[:-1], voids=state.voids + 1, voided_at=e.at)
 
 
 def _on_attempt(state: RunState, n: int, **changes: Any) -> RunState:
@@ -204,8 +207,9 @@ def _started(state: RunState, e: events.AttemptStarted) -> RunState:
     live = state.live
     if live is None or live.n != e.attempt or live.started_at is not None:
         return state
+    begun = replace(state, voids=0)
     return _on_attempt(
-        state, e.attempt, job_id=e.job, handle=e.handle or e.job, keeper_pid=e.keeper_pid, started_at=e.at
+        begun, e.attempt, job_id=e.job, handle=e.handle or e.job, keeper_pid=e.keeper_pid, started_at=e.at
     )
 
 
@@ -321,7 +325,7 @@ def _waited(state: RunState, e: events.WaitChecked) -> RunState:
 
 
 def _asked(state: RunState, _: events.RestartAsked) -> RunState:
-    return replace(_no_wait(state), ended=None, ledger_from=len(state.attempts) + 1)
+    return replace(_no_wait(state), ended=None, voids=0, ledger_from=len(state.attempts) + 1)
 
 
 def _paused(state: RunState, _: events.Paused) -> RunState:

@@ -31,6 +31,8 @@ _FACTS: dict[str, tuple[failures.Cause, failures.Action, int, str]] = {
     "pids_max": (_C.RESOURCE_LIMIT, _A.CHANGE, 90, "the limit of processes was reached"),
     "not_started": (_C.CONFIG_ERROR, _A.HOLD, 97, "it could not be started"),
     "not_permitted": (_C.PERMISSION, _A.CHANGE, 97, "it could not be started"),
+    "engine_refused": (_C.CONTAINER_ERROR, _A.HOLD, 97, "the engine could not start it"),
+    "no_driver": (_C.DRIVER, _A.HOLD, 97, "the engine could not start it"),
     "disk_full": (_C.DISK_FULL, _A.HOLD, 75, "the disk is full"),
 }
 _ENDS = candidates.ENDS

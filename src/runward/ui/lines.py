@@ -11,6 +11,8 @@ def of(state: run.RunState, event: events.Event) -> str | None:
             return _started(state, event)
         case events.AttemptEnded():
             return _over(event)
+        case events.AttemptVoided() if state.voids > 1:
+            return f"attempt {event.attempt} is not begun yet: {event.why}"
         case events.Decided():
             return _decided(event)
         case events.Recovered():

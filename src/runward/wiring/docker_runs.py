@@ -18,6 +18,7 @@ from runward.wiring.place import Place
 KEPT = "docker.json"
 """Which engine, and how attempt 1 was made; readable by the owner only."""
 _ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_CONFIG")
+_TRIES = 5
 _LET_GO = job.JobStatus(job.JobState.CANCELLED, "let go", job.ExitStatus.unseen())
 
 
@@ -30,6 +31,7 @@ class _Backend:
         self.engine = engine
         self._inner = engine.backend
         self._acts = acts
+        self._troubles = 0
         self._let_go: set[str] = set()
         self.seen: dict[str, job.JobStatus] = {}
 
@@ -46,11 +48,16 @@ class _Backend:
         return found
 
     def submit(self, spec: job.JobSpec, token: str) -> str:
-        """See `ports.Backend.submit`. What the engine refuses was not started: `find` will say so."""
+        """See `ports.Backend.submit`. A fault of the engine's own is tried again a few times: it may be over then."""
         try:
-            return self._inner.submit(spec, token)
-        except errors.UsageError as refused:
-            raise ports.ContactLost(str(refused)) from refused
+            begun = self._inner.submit(spec, token)
+        except creation.Trouble as trouble:
+            self._troubles += 1
+            if self._troubles < _TRIES:
+                raise ports.ContactLost(str(trouble)) from trouble
+            raise
+        self._troubles = 0
+        return begun
 
     def find(self, token: str) -> str | None:
         """See `ports.Backend.find`."""
@@ -229,7 +236,12 @@ def check(asked: options.RunOptions, extra: Sequence[str]) -> list[errors.Proble
         found += wrong.problems
     engine = docker.Docker()
     try:
-        engine.engine.json(client.Request("GET", f"/images/{image}/json"))
+        config = engine.engine.json(client.Request("GET", f"/images/{image}/json")).get("Config") or {}
+        if not (
+            spec.argv or config.get("Cmd") or config.get("Entrypoint") or "docker.entrypoint" in spec.options
+        ):
+            step = "Write runward submit --on docker IMAGE -- CMD."
+            found.append(errors.Problem(f"{image} has no command of its own", "docker", next_step=step))
     except client.EngineError as error:
         step = f"Get it first: docker pull {image}" if error.status == 404 else ""
         found.append(errors.Problem(error.message, "docker", next_step=step))

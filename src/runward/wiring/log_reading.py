@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 from runward import ports
 from runward.core import errors, prefixes, run
-from runward.wiring import kept_runs, looking, places, processes
+from runward.wiring import kept_runs, looking, places, processes, saying
 
 _CHUNK = 1 << 20
+_BY_THREAD = frozenset({"docker", "ray"})
+"""Their logs come by a thread of their own: nothing to read is not yet the end."""
+_QUIET_S = 0.5
 _LONGEST = 1 << 20
 
 
@@ -31,14 +34,27 @@ class Wanted:
 def write(wanted: Wanted) -> None:
     """Write the wanted lines to stdout. Raises NotFound, UsageError."""
     keep = _filter(wanted)
-    lines: Iterator[bytes] = (line for line in _lines(wanted) if keep(line))
-    if wanted.last is not None and not wanted.follow:
-        lines = iter(collections.deque(lines, maxlen=wanted.last))
-    for line in lines:
+    held = collections.deque[bytes](maxlen=wanted.last) if wanted.last is not None else None
+    for line in _lines(wanted):
+        if line is None or keep(line):
+            held = _give(line, held, wanted.follow)
+    _give(None, held, wanted.follow)
+
+
+def _give(
+    line: bytes | None, held: "collections.deque[bytes] | None", follow: bool
+) -> "collections.deque[bytes] | None":
+    """Write it, or hold it back while only the last ones are wanted; None: what was there already has been read."""
+    if line is not None and held is not None:
+        held.append(line)
+        return held
+    for one in held or ():
+        sys.stdout.buffer.write(one)
+    if line is not None:
         sys.stdout.buffer.write(line)
-        if wanted.follow:
-            sys.stdout.buffer.flush()
-    sys.stdout.buffer.flush()
+    if line is None or follow:
+        sys.stdout.buffer.flush()
+    return None
 
 
 def _filter(wanted: Wanted) -> Callable[[bytes], bool]:
@@ -60,24 +76,33 @@ def _filter(wanted: Wanted) -> Callable[[bytes], bool]:
     return keep
 
 
-def _lines(wanted: Wanted) -> Iterator[bytes]:
-    """Whole lines of all streams of the attempt, as they come."""
-    handle, over = _attempt(wanted)
-    backend = _backend(wanted.run)
+def _lines(wanted: Wanted) -> Iterator[bytes | None]:
+    """Whole lines of the attempt as they come, and of those after it; None once what was there has been read."""
+    source = _Source(wanted)
+    while source.next_attempt():
+        yield from _of_attempt(source, wanted)
+
+
+def _of_attempt(source: "_Source", wanted: Wanted) -> Iterator[bytes | None]:
     streams: dict[str, tuple[ports.LogStream, bytearray]] = {}
+    came_at = time.monotonic()
     while True:
-        finished = over()
+        finished = source.over()
         got = False
-        for stream in backend.logs(handle):
+        for stream in source.backend.logs(source.handle):
             streams.setdefault(stream.name, (stream, bytearray()))
         for stream, rest in streams.values():
             for chunk in stream.read_new(_CHUNK):
                 got = True
                 yield from _cut(rest, chunk.data)
-        if not got and (finished or not wanted.follow):
-            break
-        if not got:
-            time.sleep(0.1)
+        if got:
+            came_at = time.monotonic()
+            continue
+        if time.monotonic() - came_at >= source.quiet_s:
+            if finished or not wanted.follow:
+                break
+            yield None
+        time.sleep(0.1)
     for _, rest in streams.values():
         if rest:
             yield bytes(rest) + b"\n"
@@ -114,7 +139,14 @@ def chosen(name: str, state: run.RunState, n: int) -> run.Attempt:
 
 def streams(name: str, attempt: run.Attempt) -> Sequence[ports.LogStream]:
     """The logs of an attempt that are there by now."""
-    return _backend(name).logs(_handle(name, attempt))
+    return _opened(_backend(name), _handle(name, attempt), live=attempt.live)
+
+
+def _opened(backend: ports.Backend, handle: str, *, live: bool) -> Sequence[ports.LogStream]:
+    found = backend.logs(handle)
+    if found and not live and backend.name in _BY_THREAD:
+        backend.poll([handle])  # then the log knows that it is over, and a look waits for the last of it
+    return found
 
 
 def _handle(name: str, attempt: run.Attempt) -> str:
@@ -122,20 +154,60 @@ def _handle(name: str, attempt: run.Attempt) -> str:
     return own if os.path.isdir(own) else attempt.handle or ""
 
 
-def _attempt(wanted: Wanted) -> tuple[str, Callable[[], bool]]:
-    """The attempt's handle, and whether nothing more can come."""
-    store = looking.open_store()
-    row = looking.find(store, wanted.run)
-    state = looking.state_of(store, row)
-    if not state.attempts:
-        raise errors.NotFound(
-            errors.Problem(f"run {wanted.run!r} has no attempt yet", next_step="See runward status.")
-        )
-    n = wanted.attempt if wanted.attempt is not None else state.attempts[-1].n
-    handle = _handle(row.name, chosen(wanted.run, state, n))
+class _Source:
+    """The attempts of a run whose output is wanted, one after another."""
 
-    def over() -> bool:
-        fresh: run.RunState = looking.state_of(store, row)
-        return not fresh.attempts[n - 1].live
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._store = looking.open_store()
+        self._row = looking.find(self._store, wanted.run)
+        self.backend = _backend(wanted.run)
+        self.quiet_s = _QUIET_S if self.backend.name in _BY_THREAD else 0.0
+        self.handle = ""
+        self._n = 0
 
-    return handle, over
+    def next_attempt(self) -> bool:
+        """Go to the first wanted attempt, then to each that follows it; waits for one while the run goes on."""
+        if self._n == 0:
+            if self._wanted.follow and self._wanted.attempt is None:
+                self._wait()
+            state = self._state()
+            self._n = self._first(state)
+        else:
+            if not self._wanted.follow or self._wanted.attempt is not None or not self._wait():
+                return False
+            self._n += 1
+            saying.say(f"attempt {self._n}:")
+            state = self._state()
+        attempt = state.attempts[self._n - 1]
+        self.handle = _handle(self._row.name, attempt)
+        _opened(self.backend, self.handle, live=attempt.live)
+        return True
+
+    def over(self) -> bool:
+        """Whether nothing more can come of this attempt."""
+        return not self._state().attempts[self._n - 1].live
+
+    def _wait(self) -> bool:
+        """Until the attempt after this one has begun, or none will."""
+        while True:
+            state = self._state()
+            if len(state.attempts) > self._n and state.attempts[self._n].started_at is not None:
+                return True
+            if state.ended is not None:
+                return False
+            time.sleep(0.2)
+
+    def _state(self) -> run.RunState:
+        state: run.RunState = looking.state_of(self._store, self._row)
+        return state
+
+    def _first(self, state: run.RunState) -> int:
+        if not state.attempts:
+            raise errors.NotFound(
+                errors.Problem(
+                    f"run {self._wanted.run!r} has no attempt yet", next_step="See runward status."
+                )
+            )
+        wanted = self._wanted.attempt
+        return chosen(self._wanted.run, state, wanted if wanted is not None else len(state.attempts)).n

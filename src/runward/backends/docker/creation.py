@@ -32,11 +32,7 @@ def body(spec: job.JobSpec, token: str) -> dict[str, object]:
     if LIKE in spec.options:
         return _another(json.loads(spec.options[LIKE]), spec, token)
     options = {key: value for key, value in spec.options.items() if key.startswith("docker.")}
-    problems = [
-        errors.Problem(f"no option {key!r}", nearest=errors.nearest(key, _OPTIONS))
-        for key in options
-        if key not in _OPTIONS
-    ]
+    problems = [_unknown(key) for key in options if key not in _OPTIONS]
     if not options.get("docker.image"):
         problems.append(errors.Problem("docker.image is missing: which image shall be started?"))
     host = _host_config(options, problems)
@@ -55,6 +51,14 @@ def body(spec: job.JobSpec, token: str) -> dict[str, object]:
     if "docker.entrypoint" in options:
         described["Entrypoint"] = shlex.split(options["docker.entrypoint"])
     return described
+
+
+def _unknown(key: str) -> errors.Problem:
+    if key == "docker.restart":
+        return errors.Problem(f"no option {key!r}", next_step="Runward starts it again, by --policy.")
+    close = errors.nearest(key, _OPTIONS)
+    step = "" if close else f"Options: {_WORDS.removeprefix('image ')}."
+    return errors.Problem(f"no option {key!r}", nearest=close, next_step=step)
 
 
 def like(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,8 +159,13 @@ def _ulimit(text: str, problems: list[errors.Problem]) -> dict[str, object] | No
     return {"Name": match[1], "Soft": int(match[2]), "Hard": int(match[3] or match[2])}
 
 
+class Trouble(errors.UsageError):
+    """The engine answered with a fault of its own (5xx): also what is wrong for good, in older engines."""
+
+
 def refused(error: client.EngineError, spec: job.JobSpec) -> errors.UsageError:
     """The engine's refusal to make a container, for a person."""
     image = spec.options.get("docker.image", "")
     step = f"Get it first: docker pull {image}" if "no such image" in error.message.lower() else ""
-    return errors.UsageError(errors.Problem(error.message, where="docker create", next_step=step))
+    kind = Trouble if error.status >= 500 else errors.UsageError
+    return kind(errors.Problem(error.message, where="docker create", next_step=step))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from runward.core import containers, job
+from runward.core import container_verdicts, containers, failures, job
 
 _LIVE = {
     "running": job.JobState.RUNNING,
@@ -10,6 +10,14 @@ _LIVE = {
     "restarting": job.JobState.REQUEUED,
     "removing": job.JobState.ENDING,
 }
+_NOT_BEGUN = frozenset({125, 126, 127, 128})
+_START_FACTS = {
+    failures.Cause.CONFIG_ERROR: "not_started",
+    failures.Cause.PERMISSION: "not_permitted",
+    failures.Cause.DISK_FULL: "disk_full",
+    failures.Cause.DRIVER: "no_driver",
+}
+"""The witness of a start that the engine could not make; of any other cause `engine_refused`."""
 _SIGNUMS = frozenset({*range(1, 16), 24, 25, 31})
 
 
@@ -67,6 +75,9 @@ def _witnesses(
         found.append(job.Witness("cgroup", "oom_kill", f"oom_kill rose by {oom_rose}"))
     elif oom_rose == 0 and not found:
         found.append(job.Witness("cgroup", "no_oom_kill", "oom_kill did not rise up to the last look"))
+    if not seen.alive and seen.error and (seen.never_started or seen.exit_code in _NOT_BEGUN):
+        fact = _START_FACTS.get(container_verdicts.start_error(seen.error)[0], "engine_refused")
+        found.append(job.Witness("docker", fact, seen.error))
     if not seen.alive:
         found += [
             job.Witness("docker", "cancelled_by", event.describe() + " through the engine", event.at)
