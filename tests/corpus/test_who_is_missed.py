@@ -118,3 +118,65 @@ def test_several_that_fail_in_the_same_words_of_other_classes_are_no_single_one(
         )
     )
     assert _guess(log) == ("hub_network", None)
+
+
+_WORKERS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("UnavailableError: Collective ops is aborted by: failed to connect to all addresses\nAdditional GRPC error information from remote target /job:worker/replica:0/task:2:", "distributed_timeout"),
+        ("tensorflow.python.framework.errors_impl.UnavailableError: From /job:worker/replica:0/task:2:\nSocket closed", "network"),
+        ("tensorflow.python.framework.errors_impl.ResourceExhaustedError: From /job:worker/replica:0/task:2: OOM when allocating tensor with shape[64,512] and type float on /job:worker/replica:0/task:2/device:GPU:0 by allocator GPU_0_bfc", "gpu_oom"),
+        ("jaxlib.xla_extension.XlaRuntimeError: ABORTED: /job:jax_worker/replica:0/task:2 unexpectedly tried to connect with a different incarnation. It has likely restarted.", "distributed_timeout"),
+    ],
+    ids=["tf-collective", "tf-socket", "tf-memory", "jax-incarnation"],
+)  # fmt: skip
+def test_the_task_that_an_error_of_another_one_comes_from_is_named(said: str, cause: str) -> None:
+    assert _guess(f"{_WORKERS}{_TRACE}{said}\n") == (cause, 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("traps: python3[4242] general protection fault ip:7f0a sp:7ffe error:0 in libc.so.6[7f0+19]", "segfault"),
+        ("traps: python3[4242] trap invalid opcode ip:7f0a sp:7ffe error:0 in libx.so[7f0+19]", "abort"),
+        ("traps: python3[4242] trap divide error ip:7f0a sp:7ffe error:0 in libx.so[7f0+19]", "abort"),
+        ("Memory failure: 0x3c0f1a2: Killing python3:4242 due to hardware memory corruption", "node_failure"),
+    ],
+    ids=["protection", "opcode", "divide", "memory"],
+)  # fmt: skip
+def test_a_process_that_the_kernel_ended_is_the_rank_that_told_its_id(said: str, cause: str) -> None:
+    log = f"rank 3 (pid 4242)\nrank 2 (pid 4241)\n{_WORKERS}[812.100000] {said}\n"
+    assert _guess(log) == (cause, 3)
+
+
+_RERUN = "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 3 at iteration #812 invocation #1 (message='found NaN in local forward loss calculation')\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "cause"),
+    [
+        (
+            "Second rerun: unexpected result is not reproducible on a different GPU, therefore was likely incorrect (2.1 != nan)",
+            "gpu_hardware",
+        ),
+        ("Possible persistent error!!", "gpu_hardware"),
+        (
+            "Second rerun: unexpected result is reproducible on a different GPU, therefore it was likely correct",
+            "numerical_instability",
+        ),
+    ],
+    ids=["not-reproducible", "persistent", "reproducible"],
+)
+def test_a_result_that_another_gpu_computes_right_accuses_the_gpu(second: str, cause: str) -> None:
+    log = f"{_STEPS}{_RERUN}WARNING:megatron.core.rerun_state_machine:Rank 3, node b7, device 0, iteration #812: {second}\n"
+    assert _guess(log, exit_code=17) == (cause, 3)
+
+
+def test_a_notice_to_one_host_before_its_machine_is_taken_is_no_second_one() -> None:
+    notice = "W0716 05:10:58.8 10 preemption_notifier.cc:89] SIGTERM caught at 2031-07-16T05:10:58.8+00:00\n"
+    taken = "Warning  DisruptionTarget  pod/lm-w3  TaintManagerEviction: Marking for deletion Pod ns/lm-w3\n"
+    missing = "UNAVAILABLE: The following tasks are unhealthy:\n/job:jax_worker/replica:0/task:3\n"
+    assert _guess(f"{_WORKERS}{taken}{notice}{missing}") == ("preempted", 3)

@@ -1,6 +1,5 @@
 """The lines that prove a verdict, those that only echo it, and those that look bad but were survived."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
 
 _C = failures.Cause
 _KEEP = 6
+_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 _RELATED = {
     _C.HOST_OOM: (_C.HOST_OOM, _C.KILLED, _C.DATALOADER),
     _C.GPU_HARDWARE: (_C.GPU_HARDWARE, _C.CUDA_ERROR),
@@ -79,11 +79,14 @@ def supporting(
 
 
 def _few_of_each_rule(same: list[candidates.Candidate]) -> list[candidates.Candidate]:
-    seen: Counter[str] = Counter()
+    """Two of each rule, and a third where it says something else than the two."""
+    seen: dict[str, list[str]] = {}
     kept = []
     for candidate in same:
-        seen[candidate.rule] += 1
-        if seen[candidate.rule] <= 2:
+        words = seen.setdefault(candidate.rule, [])
+        said = candidate.text.translate(_NO_DIGITS)
+        if len(words) < 2 or (len(words) == 2 and said not in words):
+            words.append(said)
             kept.append(candidate)
     return kept
 

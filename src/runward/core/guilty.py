@@ -39,10 +39,11 @@ _SURROUNDINGS = (
 _SEVERAL = 3
 """Ranks that fail in the same words for what lies around them."""
 _UNLIKE = r"^[\w.]{1,120}(?:Error|Exception): |\d+"
-_ANY_RANK = r"(?<![\w-])[Rr]anks?[ =:#]{0,2}(\d{1,6})\b"
+_ANY_RANK = r"(?:(?<![\w-])[Rr]anks?[ =:#]{0,2}|/job:worker/replica:\d{1,4}/task:)(\d{1,6})\b"
 _FAILED = (
     r"\b(?:on|from|in|by|for|of|at) (?:global )?[Rr]ank[ =:#]{0,2}(\d{1,6})\b"
     r"|^(?:[\w.]{1,120}: )?\(?\[?[Rr]ank[ =:#]{0,2}(\d{1,6})[)\]:]{0,2} (?!timed|waits?|waiting|successfully)"
+    r"|rror: From /job:worker/replica:\d{1,4}/task:(\d{1,6}):"
 )
 _BODY = 600
 _SAVED = (_C.DISK_FULL, _C.IO_ERROR, _C.CHECKPOINT_CORRUPT)
@@ -131,7 +132,7 @@ def _culprit(case: whose.Case) -> int | None:
     body = prefixes.split(chosen.text).body[:_BODY]
     named = {number for found in regexes.ready(_ANY_RANK).finditer(body) for number in found.groups()}
     found = regexes.ready(_FAILED).search(body)
-    return int(found[1] or found[2]) if found and len(named) == 1 else None
+    return int(found[found.lastindex or 0]) if found and len(named) == 1 else None
 
 
 def _saved(case: whose.Case) -> int | None:
