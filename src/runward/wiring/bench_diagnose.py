@@ -16,7 +16,7 @@ _KINDS: Mapping[str, type] = {
     "context": dict,
     "log": str,
     "log_file": str,
-    "logs": list,
+    "logs": dict,
     "evidence": str,
     "accept_causes": list,
     "accept_actions": list,
