@@ -90,7 +90,7 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         traceback = by_place.get((entry.signal.file, entry.signal.offset))
         if traceback and (traceback.ignored or (candidate.rule == _PASSING and not traceback.quoted)):
             continue  # the end of a traceback is not said in passing, whatever stands before it
-        if rule.says is rules.Says.DAMAGED:
+        if rule.says is rules.Says.DAMAGED or _ended_early(candidate, traceback):
             reading = (traceback and traceback.reading) or _said_to_read(entry.signal.text)
             candidate = _by_reader(candidate, reading or _announced(book, entry))
         if candidate.cause is _C.DISK_FULL and traceback and traceback.reading == "memory":
@@ -202,6 +202,12 @@ _LOADED = (
     r"(?i)\b(?:load|resum|restor|read)\w*.{0,40}\b(?:checkpoint|ckpt)|/(?:checkpoints?|ckpts?)/"
     r"|\.(?:pth|ckpt|distcp)\b"
 )
+
+
+def _ended_early(candidate: Candidate, traceback: tracebacks.Traceback | None) -> bool:
+    """Whether a reader came to the end of a file too soon and says no more than that."""
+    bare = candidate.rule == FALLBACK and (candidate.fields or {}).get("exc") == "EOFError"
+    return bare and traceback is not None and bool(traceback.reading)
 
 
 def _said_to_read(text: str) -> str:

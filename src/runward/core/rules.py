@@ -31,6 +31,7 @@ class Says(StrEnum):
     launcher: a launcher with ranks of its own speaks. restarted: a launcher begins again by itself.
     shared: what all ranks compute alike: whoever says it first is not the one.
     store: a store lets a rank down, which is no peer of it. taken: one machine or pod is taken away.
+    told_to_end: a launcher is asked to end by somebody else: collectives that fail after it are its teardown.
     tracker: a service beside the training does not answer and is asked again: a run without steps waits for it.
     waits: a process says again and again that it waits for another one: a live run without steps hangs.
     """
@@ -43,6 +44,7 @@ class Says(StrEnum):
     SHARED = "shared"
     STORE = "store"
     TAKEN = "taken"
+    TOLD_TO_END = "told_to_end"
     TRACKER = "tracker"
     WAITS = "waits"
 

@@ -4,7 +4,7 @@ import bisect
 import math
 from collections.abc import Sequence
 
-from runward.core import candidates, casebook, context, failures, signals
+from runward.core import candidates, casebook, context, failures, rules, signals
 
 _C = failures.Cause
 _COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
@@ -16,9 +16,22 @@ def alive(
     found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
 ) -> list[candidates.Candidate]:
     """Without candidates that the training went on after."""
-    found = [c for c in found if _in_its_time(c, book, ctx)]
+    found = [c for c in _before_teardown(found, book) if _in_its_time(c, book, ctx)]
     terminals = sorted(c.order for c in found if c.terminal)
     return [c for c in found if not (_recovered(c, book) if c.live else survived(c, book, ctx, terminals))]
+
+
+def _before_teardown(
+    found: list[candidates.Candidate], book: casebook.Casebook
+) -> list[candidates.Candidate]:
+    """Without collectives that failed in a log whose launcher was told to end: its ranks leave one by one."""
+    told = {c.file: c.order for c in reversed(found) if book.says(c.rule, rules.Says.TOLD_TO_END)}
+
+    def torn(one: candidates.Candidate) -> bool:
+        end = told.get(one.file, one.order)
+        return end < one.order and not any(end < step.order < one.order for step in book.advances)
+
+    return [c for c in found if c.cause not in _COLLECTIVE or not torn(c)] if told else found
 
 
 def _in_its_time(candidate: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:

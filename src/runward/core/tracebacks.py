@@ -266,9 +266,13 @@ def _reading(words: str) -> str:
     return (found.lastgroup or "") if found else ""
 
 
+_UNPICKLERS = ("torch/serialization.py", "torch/_weights_only_unpickler.py")
+
+
 def _unpickling(frames: list[tuple[str, str, str]]) -> str:
     """`torch.load` where no frame says for what: nearly always a checkpoint."""
-    return "checkpoint" if frames and frames[-1][0].endswith("torch/serialization.py") else ""
+    inner = frames[-1][0] if frames else ""
+    return "checkpoint" if inner.endswith(_UNPICKLERS) else ""
 
 
 def _innermost(frames: list[tuple[str, str, str]]) -> str:
