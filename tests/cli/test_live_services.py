@@ -118,3 +118,49 @@ def test_a_recorder_sees_through_its_hardening_and_one_that_cannot_write_says_wh
     assert re.search(r"^record +(restarting|starting) +system", runward("service status", 1), re.MULTILINE)
     runward("service uninstall record")
     assert system.sh("systemctl is-failed runward-record").stdout.strip() == "inactive"
+
+
+ASK = """
+import sys, urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:8642" + sys.argv[1], timeout=60).read().decode())
+"""
+
+
+def test_pages_show_the_state_through_their_hardening_and_come_again_when_they_hang(system, tmp_path):
+    ask = tmp_path / "ask.py"
+    ask.write_text(ASK)
+
+    def runward(words, code=0):
+        done = system.sh(f"runward {words}", RUNWARD_STATE_DIR=str(tmp_path / "state"))
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        return done.stdout
+
+    def asked(path):
+        return system.sh(f"ip link set lo up; exec {sys.executable} {ask} {path}").stdout
+
+    runward(
+        f"run --detach --name demo -- {sys.executable} -c 'import time; print(\"step 1/2\", flush=True); time.sleep(600)'"
+    )
+    system.sh(
+        "mkdir -p /run/systemd/system/runward-serve.service.d; printf '[Service]\\nWatchdogSec=8s\\nRestartSec=100ms\\n'"
+        " >/run/systemd/system/runward-serve.service.d/soon.conf"
+    )
+    said = runward("service install serve")
+    assert f"it shows the runs of root, below {tmp_path / 'state'}" in said
+    assert re.search(
+        r"^serve +running +system +pid \d+.*showing 1 runs", runward("service status serve"), re.MULTILINE
+    )
+    row = until(lambda: json.loads(asked("/api/runs"))["runs"][0], "its runs")
+    assert row["watcher"]["pid"] == json.loads(runward("status demo --json"))["watcher"]["pid"], (
+        "locks are seen"
+    )
+    page = asked("/box")
+    assert ("<main>" in page, "kernel log" in page) == (True, False), page
+    frozen = shown(system, "serve", "MainPID")
+    system.sh(f"kill -STOP {frozen}")
+    wait_until(lambda: shown(system, "serve", "NRestarts") != "0", "the watchdog has it started again")
+    wait_until(lambda: "ok" in asked("/healthz"), "the next one answers")
+    system.sh("systemctl stop runward-serve")
+    assert json.loads(runward("status demo --json"))["state"] == "running", "the run noticed nothing"
+    runward("service uninstall serve")
+    runward("stop demo --now")
