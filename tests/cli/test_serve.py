@@ -15,9 +15,11 @@ import pytest
 import commands
 from fakes import browser
 from runward.cli import entry
-from runward.core import errors
+from runward.core import errors, events, run
+from runward.store import sqlite
+from runward.ui import view
 from runward.ui.web import app, connections
-from runward.wiring import log_ends, page_looks, page_tokens, serving_pages
+from runward.wiring import log_ends, looking, page_looks, page_tokens, serving_pages
 
 TRAINER = """
 import sys
@@ -122,6 +124,26 @@ def test_runs_are_folded_on_from_where_the_last_look_ended(served, env, monkeypa
     assert [one["run"] for one in again] == ["bad"]
     assert [one["attempts"] for one in again] == [one["attempts"] for one in first]
     assert kept.statuses(-10.0) == []
+
+
+def test_a_run_without_news_for_days_is_told_while_it_lives_and_an_older_one_by_the_name_that_it_has(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RUNWARD_STATE_DIR", str(tmp_path))
+    long_ago = 1e9
+    with contextlib.closing(sqlite.SqliteStore(str(tmp_path))) as store:
+        for over in (True, False):
+            row = store.create("again", long_ago)
+            made = [events.RunCreated(at=long_ago, run="again", backend="process", policy="default")]
+            made += [events.RunEnded(at=long_ago, state="held", code=1, why="x")] if over else []
+            store.append(row.id, made, 0, view.row(run.fold(made), view.Look(0.0, {}, None)))
+    assert [one["run"] for one in page_looks.Standings().statuses(86_400.0)] == ["again"]
+    assert (
+        [one["run"] for one in looking.rows()]
+        == [one["run"] for one in page_looks.rows()]
+        == ["again~1", "again"]
+    )
+    assert looking.status("again~1")["run"] == "again~1"
 
 
 # -- a server of its own -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from backends.docker.conftest import engine, shared_engine  # noqa: F401 -- fixt
 from backends.docker.engine import IMAGE, RealEngine
 from e2e.conftest import Box
 from runward.core import options
-from runward.wiring import docker_runs
+from runward.wiring import docker_runs, log_ends
 from waiting import until, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
@@ -114,7 +114,11 @@ def test_a_container_that_the_engine_cannot_start_is_told_in_the_engines_words_a
     assert "No such container: nobody" in verdict["summary"]
 
 
-def test_submit_runs_an_image_with_its_limits_and_its_environment(box: Box, engine: RealEngine):  # noqa: F811
+def test_submit_runs_an_image_with_its_limits_and_its_environment(
+    box: Box,
+    engine: RealEngine,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+):
     host = {"DOCKER_HOST": engine.address}
     chosen = ("--docker", "network=none", "--docker", "memory=64m", "--env", "WORD=given")
     box.cli(
@@ -139,6 +143,12 @@ def test_submit_runs_an_image_with_its_limits_and_its_environment(box: Box, engi
     assert engine.docker("logs", found[0]).stdout == b"given\n"
     assert box.cli("logs", "demo", env=host).stdout == "given\n"
     assert engine.inspect(found[0]).limits.memory == 64_000_000
+
+    monkeypatch.setenv("RUNWARD_STATE_DIR", str(box.state))
+    shown = log_ends.end("demo", None, 5)
+    assert (shown["lines"], shown["cut"], shown["why"]) == (["given"], False, None)
+    engine.docker("rm", "-f", found[0])
+    assert "was removed" in log_ends.end("demo", None, 5)["why"]
 
 
 def test_health_of_a_container_reads_its_log_its_volume_and_its_end(box: Box, engine: RealEngine):  # noqa: F811

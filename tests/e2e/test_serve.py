@@ -129,6 +129,7 @@ def test_a_browser_shows_the_page_keeps_it_new_and_says_when_it_cannot(runs):
     loaded, shown = re.search(r'data-at="([^"]+)"', page)[1], re.search(r'<time datetime="([^"]+)"', page)[1]
     assert shown > loaded, "nothing was fetched again"
     assert re.search(r'<p id="alarm" role="alert" hidden="">', page)
+    assert "<title>going: running" in page
     assert "of 100000" not in page
     assert re.search(r"step \d+/100000 loss", page)
 
@@ -139,7 +140,7 @@ def test_a_browser_shows_the_page_keeps_it_new_and_says_when_it_cannot(runs):
     said = re.search(r'<p id="alarm" role="alert">([^<]*)</p>', page)[1]
     assert re.fullmatch(r"The server does not answer\. What stands below is \d+ s old\.", said)
     assert "KeyError" in page
-    assert "<title>boom: held" in page, "a line of the log was run as a script"
+    assert "<title>Old: boom: held" in page, "a line of the log was run as a script"
 
 
 def test_a_run_whose_watcher_was_killed_is_not_green_any_more(box):

@@ -135,13 +135,13 @@ class Docker:
     def _oom_counter(self, seen: containers.Container) -> int | None:
         return self.groups.oom_kills(seen.id, seen.pid) if self.place.local and seen.pid else None
 
-    def tail(self, seen: containers.Container) -> bytes:
+    def tail(self, seen: containers.Container, lines: int = _TAIL_LINES, limit: int = _TAIL_BYTES) -> bytes:
         """The end of its log, bounded. Raises EngineError where its driver cannot be read, ContactLost."""
         if self.place.local and seen.log_driver == "json-file" and seen.log_path:
-            found = output.tail_of_file(seen.log_path, _TAIL_LINES, _TAIL_BYTES)
+            found = output.tail_of_file(seen.log_path, lines, limit)
             if found is not None:
                 return found
-        return output.tail(self.engine, seen.id, _TAIL_LINES, _TAIL_BYTES, tty=seen.tty)
+        return output.tail(self.engine, seen.id, lines, limit, tty=seen.tty)
 
     def _log(self, seen: containers.Container) -> post_mortem.LogView:
         try:

@@ -75,10 +75,15 @@ class _Backend:
         return self._inner.logs(job_id)
 
 
+def engine_of(name: str) -> docker.Docker:
+    """The engine of a run, as it was reached when the run was made."""
+    kept = folders.read(places.run_dir(name), KEPT) or {}
+    return docker.Docker({**os.environ, **kept["engine"]} if kept.get("engine") else None)
+
+
 def place(asked: options.RunOptions, acts: bool = True) -> Place:
     """The place of a run that a Docker engine executes."""
-    kept = folders.read(places.run_dir(asked.name), KEPT) or {}
-    engine = docker.Docker({**os.environ, **kept["engine"]} if kept.get("engine") else None)
+    engine = engine_of(asked.name)
     backend = _Backend(engine, acts=acts and not asked.observe_only)
     return Place(
         backend=backend,

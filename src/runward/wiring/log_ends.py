@@ -16,6 +16,7 @@ _BYTES = 512 << 10
 _LONGEST = 2_000
 _HERE = frozenset({"process", "local", "file"})
 """Backends whose logs are files of this machine, whose names are known without asking a scheduler or an engine."""
+_ELSEWHERE = "its output is not a file of this machine"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -28,13 +29,37 @@ def end(name: str, attempt: int | None, lines: int) -> dict[str, Any]:
     if one is None:
         return {**told, "why": "no attempt was started yet"}
     told["attempt"] = one.n
+    if state.backend == "docker":
+        return _of_container(told, one, lines)
     if state.backend not in _HERE:
-        return {**told, "why": f"its output is not a file of this machine: runward logs {name} -n {lines}"}
+        return {**told, "why": f"{_ELSEWHERE}: runward logs {name} -n {lines}"}
     streams = log_reading.streams(name, one)
     if not streams:
         return {**told, "why": "its output goes to no file that can be read"}
     ends = [_end_of(stream, max(1, lines // len(streams))) for stream in streams]
     return {**told, "lines": [line for end, _ in ends for line in end], "cut": any(cut for _, cut in ends)}
+
+
+def _of_container(told: dict[str, Any], one: run.Attempt, lines: int) -> dict[str, Any]:
+    """The same of a container, where its engine is on this machine. Raises Unreachable."""
+    from runward.backends.docker import client
+    from runward.wiring import docker_runs
+
+    engine = docker_runs.engine_of(told["run"])
+    try:
+        if not engine.place.local:
+            return {**told, "why": f"{_ELSEWHERE}: runward logs {told['run']} -n {lines}"}
+        seen = engine.backend.inspect(one.handle or "")
+        if seen is None:
+            return {**told, "why": "its container was removed, and its log with it"}
+        rows = engine.tail(seen, lines + 1, _BYTES).splitlines()
+    except client.EngineError as error:
+        return {**told, "why": f"the engine does not give its log: {error.message}"}
+    except ports.ContactLost as lost:
+        raise errors.Unreachable(errors.Problem(str(lost))) from None
+    finally:
+        engine.close()
+    return {**told, "lines": [_shown(row) for row in rows[-lines:]], "cut": len(rows) > lines}
 
 
 def _attempt(name: str, wanted: int | None) -> tuple[run.RunState, run.Attempt | None]:

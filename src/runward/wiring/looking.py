@@ -68,7 +68,10 @@ def status(name: str) -> dict[str, Any]:
             later=_later(store, row, state),
             keeper_lives=_keeper_lives(state, seen),
         )
-        return view.status(state, seen)
+        return {
+            **view.status(state, seen),
+            "run": row.name,
+        }  # an older run gave its first name to a newer one
     finally:
         store.close()
 
@@ -123,7 +126,7 @@ def rows() -> list[dict[str, Any]]:
     except errors.NotFound:
         return []
     try:
-        return [view.row(state_of(store, row), look(store, row)) for row in store.runs()]
+        return [{**view.row(state_of(store, row), look(store, row)), "run": row.name} for row in store.runs()]
     finally:
         store.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 from runward import __version__, ports
 from runward.core import run
 from runward.store import sqlite
-from runward.ui import view, view_box
+from runward.ui import sight, view, view_box
 from runward.ui.web import app
 from runward.wiring import box_page, glancing, log_ends, looking, places
 
@@ -44,7 +44,10 @@ def events(name: str) -> list[Mapping[str, Any]]:
 
 @dataclass
 class Standings:
-    """Runs as their journals say, kept between two looks: only what came since is read and folded."""
+    """Runs as their journals say, kept between two looks: only what came since is read and folded.
+
+    Runs that ended long ago are told by their lines of `ps`, and not read at all.
+    """
 
     _kept: dict[ports.RunRow, tuple[int, run.RunState]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -61,7 +64,11 @@ class Standings:
     def _look(self, store: sqlite.SqliteStore, since: float) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         kept: dict[ports.RunRow, tuple[int, run.RunState]] = {}
+        over = {row["run"] for row in glancing.rows() if row["state"] not in sight.LIVE}
+        newest = store.newest()
         for row in store.runs():
+            if row.name in over and newest.get(row.id, since) < since:
+                continue
             before = self._kept.get(row, (0, run.RunState()))
             new = store.history(row.id, before[0])
             state = run.fold((event for _, event in new), before[1])

@@ -2,7 +2,7 @@
 // an old page must not look like a new one.
 "use strict";
 const EVERY_MS = 5000, HIDDEN_S = 55, DEADLINE_MS = 12000, LATE_S = 20;
-let failed = "", asking = false;
+let failed = "", asking = false, title = document.title;
 
 function age() {
   return Math.max(0, Math.round((Date.now() - shownAt) / 1000));
@@ -25,6 +25,7 @@ function tell() {
     const why = failed || (selecting() ? "Not refreshed while text is selected" : "No answer yet");
     alarm.textContent = why + ". What stands below is " + words(age()) + " old.";
   }
+  document.title = (late ? "Old: " : "") + title;
   document.getElementById("age").textContent = ", " + words(age()) + " ago";
 }
 
@@ -40,7 +41,7 @@ function put(text) {
   const top = log === null ? 0 : log.scrollTop;
   document.querySelector("main").replaceWith(next.querySelector("main"));
   document.querySelector("#shown time").replaceWith(next.querySelector("#shown time"));
-  document.title = next.title;
+  title = next.title;
   end(above > 8 ? top : null);
 }
 
