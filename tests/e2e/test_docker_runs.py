@@ -85,6 +85,11 @@ def test_an_image_given_as_an_option_makes_no_image_of_the_command():
     asked = options.RunOptions(name="demo", argv=("sh", "-c", "true"), cwd="/", backend="docker")
     (problem,) = docker_runs.check(asked, ["image=busybox"])
     assert (problem.where, "IMAGE -- CMD" in problem.next_step) == ("--place-arg image", True)
+    asked = options.RunOptions(name="demo", argv=("sh",), cwd="/", backend="docker", log="rank-%j.log")
+    assert [one.where for one in docker_runs.check(asked, ["image=busybox"])] == [
+        "--log",
+        "--place-arg image",
+    ]
 
 
 def test_what_the_engine_refuses_is_held_with_its_words_and_an_image_without_a_command_is_not_begun(

@@ -229,6 +229,9 @@ def check(asked: options.RunOptions, extra: Sequence[str]) -> list[errors.Proble
         for one in extra
         if "=" not in one
     ]
+    if asked.log is not None:
+        step = "What a container prints is followed; put the file on a volume, and look at it there."
+        found.append(errors.Problem("a container's run has one log", "--log", next_step=step))
     if "docker.image" in _options(extra):
         step = "Write runward submit --on docker IMAGE -- CMD."
         found.append(errors.Problem("the image is the first word", "--place-arg image", None, step))
