@@ -96,6 +96,12 @@ def test_the_classic_sections_come_in_their_order() -> None:
     blind = text_box.classic(snapshot(blind=("daemon log: no right",)))
     assert "No Docker errors found" not in blind
     assert "not observable: daemon log: no right" in blind
+    whys = ("GPUs: no tool", "daemon log: no right", "disk /x: gone")
+    lines = [line[22:] for line in text_box.classic(snapshot(blind=whys, gpus=())).splitlines()]
+    assert lines[lines.index("--- GPU Status ---") + 1] == "not observable: GPUs: no tool"
+    errors_at = lines.index("--- Recent Docker Errors (last 1 min) ---")
+    assert lines[errors_at + 1] == "not observable: daemon log: no right"
+    assert lines[lines.index("===== End Snapshot =====") - 1] == "not observable: disk /x: gone"
 
 
 def test_the_classic_record_begins_with_what_it_watches(tmp_path) -> None:
@@ -126,6 +132,18 @@ def test_the_table_of_memory_has_thirteen_columns(tmp_path) -> None:
     )
     (table,) = tmp_path.glob("*.tsv")
     head, row = table.read_text().splitlines()
+    shown = [
+        "--format",
+        "tsv",
+        "--count",
+        "1",
+        "--interval",
+        "100ms",
+        "--dir",
+        str(tmp_path / "b"),
+        "--no-gpus",
+    ]
+    assert call(*shown).splitlines()[0] == head
     assert head.split("\t") == list(text_box.TSV_HEAD)
     assert len(row.split("\t")) == 13
 

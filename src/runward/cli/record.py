@@ -8,9 +8,11 @@ import click
 from runward.cli import amounts
 from runward.core import durations, errors
 
+_PERIOD_S, _TSV_PERIOD_S = 30.0, 5.0
 
-def _period(_ctx: click.Context, param: click.Parameter, seconds: float) -> float:
-    if seconds < 0.1:
+
+def _period(_ctx: click.Context, param: click.Parameter, seconds: float | None) -> float | None:
+    if seconds is not None and seconds < 0.1:
         raise click.BadParameter("at least 100ms", param=param)
     return seconds
 
@@ -18,11 +20,9 @@ def _period(_ctx: click.Context, param: click.Parameter, seconds: float) -> floa
 @click.command()
 @click.option(
     "--interval",
-    default="30s",
-    show_default=True,
     type=amounts.DURATION,
     callback=_period,
-    help="Exact period between two snapshots.",
+    help="Exact period between two snapshots.  [default: 30s; 5s for tsv]",
 )
 @click.option(
     "--dir",
@@ -70,7 +70,7 @@ def _period(_ctx: click.Context, param: click.Parameter, seconds: float) -> floa
 )
 @click.option("--json", "as_json", is_flag=True, help="With --show: the snapshot as JSON.")
 def record(
-    interval: float,
+    interval: float | None,
     folder: str,
     rotate: int,
     keep: int,
@@ -99,7 +99,7 @@ def record(
     what = box.What(tuple(disks), not no_gpus, not no_containers, processes=5, run=run_name)
     options = recording.Options(
         folder=os.path.expanduser(folder),
-        plan=schedule.Plan(interval, count),
+        plan=schedule.Plan(interval or (_TSV_PERIOD_S if form == "tsv" else _PERIOD_S), count),
         what=what,
         form=form,
         rotate=rotate,

@@ -79,10 +79,14 @@ def oom_evidence(facts: Facts, *, near_only: bool = False) -> tuple[failures.Evi
     def near(at: float | None) -> bool:
         return died is None or at is None or died - at <= _NEAR_S
 
+    # One kill gives an event for each process of the cgroup that saw it.
+    events = [event.at for event in facts.last("oom") if near(event.at)]
+    times = f" ({len(events)} times)" if len(events) > 1 else ""
     found = [
-        failures.Evidence("Docker event: oom", at=durations.iso(event.at), source="docker", rule="oom_event")
-        for event in facts.last("oom")
-        if near(event.at)
+        failures.Evidence(
+            f"Docker event: oom{times}", at=durations.iso(at), source="docker", rule="oom_event"
+        )
+        for at in events[-1:]
     ]
     found += [
         failures.Evidence(record.text, at=durations.iso(record.at), source="kernel", rule="oom_kill_line")

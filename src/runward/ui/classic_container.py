@@ -73,8 +73,21 @@ def _arrow(seen: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
     if code == 0:
         return "Container exited normally"
     if code == 137:
-        return _ARROWS[137] + (" by the OOM killer" if verdict["cause"] == "host_oom" else "")
+        return _ARROWS[137] + _killed_by(verdict)
     return _ARROWS.get(code, "Abnormal exit")
+
+
+def _killed_by(verdict: Mapping[str, Any]) -> str:
+    proven = verdict["certainty"] == "proven"
+    match verdict["cause"]:
+        case "host_oom":
+            return " by the OOM killer" if proven else " - likely by the OOM killer"
+        case "cancelled":
+            return " - on request" if proven else " - likely on request"
+        case "killed":
+            return " - OOM or manual kill, not proven"
+        case _:
+            return ""
 
 
 def _summary(report: Mapping[str, Any]) -> Iterator[str]:
@@ -88,6 +101,7 @@ def _summary(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"⚠️  Exit code {code} - {verdict['cause']}"
     yield f"   {verdict['summary']}"
     yield from (f"   - {item['text']}" for item in report["evidence"])
+    yield from (f"   - against it: {item['text']}" for item in report["counter_evidence"])
     if report["advice"]:
         yield "Solutions:"
         yield from (f"  {n}. {item['do']}" for n, item in enumerate(report["advice"], 1))

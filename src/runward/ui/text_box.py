@@ -117,26 +117,32 @@ def _classic_lines(one: box.Snapshot) -> Iterator[str]:
     )
     yield "--- GPU Status ---"
     yield from (f"GPU: {', '.join(_cells(gpu))}" for gpu in one.gpus)
+    yield from _unseen(one, "GPUs")
     yield "--- Docker Containers ---"
-    yield from _table(
-        [
-            ("ID", "Image", "Status", "Names"),
-            *((u.id[:12], u.image, u.status, u.name) for u in one.containers),
-        ]
-    )
+    names = [(use.id[:12], use.image, use.status, use.name) for use in one.containers]
+    yield from _table([("ID", "Image", "Status", "Names"), *names])
+    yield from _unseen(one, "containers")
     yield "--- Docker Resource Usage ---"
     yield from _table([_USAGE_HEAD, *(_usage(use) for use in one.containers)])
     yield "--- Disk Space ---"
     yield from disk_table(one)
     yield "--- Recent Docker Errors (last 1 min) ---"
-    unseen = any(why.startswith("daemon log") for why in one.blind)
-    yield from one.daemon_errors or (() if unseen else ("No Docker errors found",))
+    unseen = _unseen(one, "daemon log")
+    yield from one.daemon_errors or unseen or ("No Docker errors found",)
     if one.oom_new:
         yield f"⚠️  WARNING: OOM KILLER DETECTED! {one.oom_new} new kills"
         yield "Recent OOM events:"
         yield from one.oom_lines
-    yield from (f"not observable: {why}" for why in one.blind)
+    yield from (f"not observable: {why}" for why in one.blind if not why.startswith(_IN_PLACE))
     yield "===== End Snapshot ====="
+
+
+_IN_PLACE = ("GPUs", "containers", "daemon log")
+"""What cannot be seen of these stands where they would."""
+
+
+def _unseen(one: box.Snapshot, what: str) -> Sequence[str]:
+    return [f"not observable: {why}" for why in one.blind if why.startswith(what)]
 
 
 _USAGE_HEAD = ("Container", "CPUPerc", "MemUsage", "MemPerc", "NetIO", "BlockIO")

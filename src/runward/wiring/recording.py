@@ -50,7 +50,10 @@ def run(options: Options, said: Callable[[str], None]) -> int:
     if options.form != "tsv":
         files.append((_open(options, stem + ".jsonl"), _json))
     elif not options.plan.count or options.plan.count > 0:
-        text.write("\t".join(text_box.TSV_HEAD) + "\n")
+        head = "\t".join(text_box.TSV_HEAD) + "\n"
+        text.write(head)
+        if options.echo is not None:
+            options.echo(head)
     if options.form != "tsv":
         box_records.announce(stem + ".jsonl", options.what.run)
     if options.form == "classic":
