@@ -1,8 +1,9 @@
 """Loss and gradient norm in the training's own reports: not a number, or a spike before an early stop."""
 
 import math
+from dataclasses import replace
 
-from runward.core import candidates, casebook, context, failures, rules, signals
+from runward.core import candidates, casebook, context, failures, rules, signals, voices
 
 _C, _A = failures.Cause, failures.Action
 SPIKE = 10.0
@@ -18,8 +19,21 @@ def bad(sample: casebook.Sample) -> bool:
 
 
 def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate | None:
-    """NaN in the last reports (two in a row, or one with which the run ended), or a spike before the stop."""
+    """NaN in the last reports (two in a row, or one with which the run ended), or a spike before the stop.
+
+    A loss that one rank alone reports is that of all: it accuses nobody.
+    """
     samples = list(book.samples)
+    found = _unstable(samples, book, ctx)
+    if found is None or found.entry is None or len({one.entry.signal.rank for one in samples}) > 1:
+        return found
+    unsigned = replace(found.entry.signal, rank=None, voice=voices.NOBODY)
+    return replace(found, entry=found.entry._replace(signal=unsigned))
+
+
+def _unstable(
+    samples: list[casebook.Sample], book: casebook.Casebook, ctx: context.Context
+) -> candidates.Candidate | None:
     trailing = 0
     for sample in reversed(samples):
         if not bad(sample):
