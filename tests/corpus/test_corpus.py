@@ -4,7 +4,7 @@ import pytest
 
 from corpus import generate
 from runward.config import rulesets
-from runward.core import errors
+from runward.core import errors, standing
 from runward.wiring import bench_diagnose
 
 
@@ -157,6 +157,21 @@ def test_a_crash_after_which_many_steps_were_made_was_none_of_this_run(context, 
     later = "".join(f"step {step}/1000 | loss 2.{step}\n" for step in range(20, 20 + steps_after))
     case = {"id": "x", "context": context, "log": f"{_HEALTHY}Segmentation fault (core dumped)\n{later}"}
     assert [guess["cause"] for guess in bench_diagnose.predictions([case], ".")] == [cause]
+
+
+def test_a_silence_in_a_phase_that_takes_long_is_no_hang_and_one_after_its_end_is():
+    ours = rulesets.full(user=False).rules
+    begins = [rule for rule in ours if rule.edge == "begin" and rule.phase in standing.LONG_PHASES]
+    context = {"process": "running", "silent_s": 900}
+    cases = [
+        {"id": f"{rule.name} {when}", "context": context, "log": f"{_HEALTHY}{line}\n{later}"}
+        for rule in begins
+        for line in rule.match
+        for when, later in (("goes on", ""), ("ended", "step 20/1000 | loss 2.2\nstep 21/1000 | loss 2.1\n"))
+    ]
+    said = [(guess["id"].split()[1], guess["cause"]) for guess in bench_diagnose.predictions(cases, ".")]
+    assert len(begins) > 5
+    assert set(said) == {("goes", "none"), ("ended", "hang")}, said
 
 
 @pytest.mark.parametrize(

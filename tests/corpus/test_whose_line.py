@@ -168,3 +168,28 @@ def test_a_checkpoint_without_metadata_was_never_finished() -> None:
         _guess(f"{log}Cannot find checkpoint metadata: /out/b/iter_0005500/.metadata\n")[0]
         == "checkpoint_corrupt"
     )
+
+
+def _losses(*ranks: tuple[int, int]) -> str:
+    """Losses of steps 1 to 9 by each rank, which are no number from its second figure on."""
+    return "".join(
+        f"[rank{rank}]: step {step}/900 | loss {'nan' if step >= first else 2.5 - step / 100}\n"
+        for step in range(1, 10)
+        for rank, first in ranks
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_losses((0, 7)), None),
+        (_losses((0, 7), (1, 7)), None),
+        (_losses((0, 8), (1, 8), (2, 7), (3, 8)), 2),
+        (_losses((0, 99), (1, 99), (2, 7), (3, 99)), 2),
+        (_losses((0, 8), (1, 7), (2, 7), (3, 8)), None),
+    ],
+    ids=["one-reports-for-all", "all-at-once", "one-step-before-the-others", "one-alone", "two"],
+)
+@pytest.mark.parametrize("context", [{"exit_code": 1}, {"process": "running"}], ids=["ended", "running"])
+def test_a_loss_that_is_no_number_accuses_the_rank_where_it_was_so_first(log: str, rank, context) -> None:
+    assert _guess(log, **context) == ("numerical_instability", rank)

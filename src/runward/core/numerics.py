@@ -21,42 +21,62 @@ def bad(sample: casebook.Sample) -> bool:
 def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate | None:
     """NaN in the last reports (two in a row, or one with which the run ended), or a spike before the stop.
 
-    A loss that one rank alone reports is that of all: it accuses nobody.
+    A loss that one rank alone reports is that of all: it accuses nobody. Of several that report, the one is accused
+    that was bad in the first bad step while the others were not.
     """
     samples = list(book.samples)
     found = _unstable(samples, book, ctx)
-    if found is None or found.entry is None or len({one.entry.signal.rank for one in samples}) > 1:
+    if found is None or found.entry is None or _alone(found.entry, samples):
         return found
     unsigned = replace(found.entry.signal, rank=None, voice=voices.NOBODY)
     return replace(found, entry=found.entry._replace(signal=unsigned))
 
 
+def _alone(entry: casebook.Entry, samples: list[casebook.Sample]) -> bool:
+    """Whether its rank is the one that was bad where another rank was not."""
+    step = next(one.step for one in samples if one.entry is entry)
+    said = {(one.entry.signal.rank, bad(one)) for one in samples if one.step == step}
+    accused = {rank for rank, is_bad in said if is_bad}
+    return accused == {entry.signal.rank} and {rank for rank, _ in said} > accused
+
+
 def _unstable(
     samples: list[casebook.Sample], book: casebook.Casebook, ctx: context.Context
 ) -> candidates.Candidate | None:
-    trailing = 0
-    for sample in reversed(samples):
-        if not bad(sample):
-            break
-        trailing += 1
     frozen = _frozen(samples)
     if frozen is not None:
         return _made(
             frozen.entry, 64, f"no finite gradient in {_FROZEN} reports in a row, and the loss stands still"
         )
     ended = ctx.exit is not None and ctx.exit.code != 0
-    if trailing >= 2 or (trailing and ended and len(samples) > 1):
-        first = samples[-trailing]
+    last = _last_bad(samples)
+    if len(last) >= 2 or (last and ended and len(samples) > 1):
+        first = last[0]
         word = (
             "is not a number"
             if first.loss is None or not math.isfinite(first.loss)
             else "is 0 without gradient"
         )
         at = f" at step {first.step:.0f}" if first.step is not None else ""
-        return _made(first.entry, 64, f"the loss {word}{at} and stays so ({trailing} reports)")
+        return _made(first.entry, 64, f"the loss {word}{at} and stays so ({len(last)} reports)")
     if ended or book.saying(rules.Says.EARLY_STOP):
         return _spike(samples)
     return None
+
+
+def _last_bad(samples: list[casebook.Sample]) -> list[casebook.Sample]:
+    """The bad reports since the last good step. A step is good where no rank was bad in it."""
+    ranks: dict[float | None, set[int | None]] = {}
+    for one in samples:
+        if bad(one) and one.step is not None:
+            ranks.setdefault(one.step, set()).add(one.entry.signal.rank)
+    found: list[casebook.Sample] = []
+    for one in reversed(samples):
+        if bad(one):
+            found.append(one)
+        elif not ranks.get(one.step, set()) - {one.entry.signal.rank}:
+            break
+    return found[::-1]
 
 
 _FROZEN = 8

@@ -11,7 +11,7 @@ PATIENT_S = 3600.0
 """The same while it evaluates, compiles, saves or loads."""
 FRESH_S = 120.0
 """A checkpoint file that grew this recently is a sign of work."""
-_LONG_PHASES = ("evaluation", "compile", "checkpoint", "download", "startup")
+LONG_PHASES = ("evaluation", "compile", "checkpoint", "download", "startup")
 
 
 def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
@@ -128,14 +128,18 @@ def _waits(book: casebook.Casebook) -> casebook.Entry | None:
 
 
 def _busy(book: casebook.Casebook) -> bool:
-    """Whether the last thing said is that a long phase began."""
-    begun = -1
+    """Whether the last thing said is that a long phase began. The phase's own bar is no step after it."""
+    begun: casebook.Entry | None = None
     for entry in book.entries(signals.Role.PHASE):
         rule = book.rules.get(entry.signal.rule)
-        if rule is not None and rule.phase in _LONG_PHASES:
-            begun = entry.order if rule.edge != "end" else -1
+        if rule is not None and rule.phase in LONG_PHASES:
+            begun = entry if rule.edge != "end" else None
     last = _last_progress(book)
-    return begun >= 0 and (last is None or begun > last.order or begun == book.order)
+    if begun is None or last is None:
+        return begun is not None
+    return begun.order > last.order or (
+        (begun.signal.file, begun.signal.offset) == (last.signal.file, last.signal.offset)
+    )
 
 
 def _last_progress(book: casebook.Casebook) -> casebook.Entry | None:
