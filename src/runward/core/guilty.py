@@ -195,7 +195,10 @@ def _named(book: casebook.Casebook) -> int | None:
 def _launchers(case: whose.Case) -> int | None:
     """The rank that a launcher says ended first; of a node that is gone only one that is named."""
     if case.chosen.cause is _C.NODE_FAILURE:
-        return _named(case.book)
+        missed = _named(case.book)
+        return (
+            missed if missed is not None else case.book.voices.rank(voices.Voice(node=case.chosen.node or ""))
+        )
     ended = evidence.launcher_end(case.found, case.chosen.cause)
     if ended is None:
         roots = [row.rank for row in case.known.rows if row.root and row.code != _SIGTERM]

@@ -39,7 +39,11 @@ _COUNTS = (
     b"world_size",
     b"world size",
     b"world info dict",
+    b"omp_num_threads",
 )
+_THREADS = "Setting OMP_NUM_THREADS environment variable for each process"
+"""What torchrun says where it starts several processes."""
+_SEVERAL = 2
 _TASKS = b": task"
 _RANK = (
     r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )"
@@ -269,6 +273,7 @@ class _Said:
             and not known.get("processes", 1) % known["machines"]
         ):
             known["count"] = known["processes"] // known["machines"]
+        self._book.voices.per_node(known.get("count", _SEVERAL if _THREADS in body else 1))
         if "index" in known and "count" in known:
             self.bind(known["index"] * known["count"], node, 0)
         for found in regexes.ready(_LISTS).finditer(body):

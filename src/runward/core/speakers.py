@@ -34,8 +34,10 @@ _AFTER_NODE = (
 )
 """What follows a node in brackets: so that a bracketed word of a message is none."""
 _POD = (
-    r"(?:[a-z][a-z0-9.]{0,30}(?:-[a-z0-9.]{1,30}){0,6}-)?(?:worker(?:pool\d{1,2})?|master|trainer|launcher|chief|replica|server|ps|w)"
+    r"(?:[a-z][a-z0-9.]{0,30}(?:-[a-z0-9.]{1,30}){0,6}-)?"
+    r"(?:(?:worker(?:pool\d{1,2})?|master|trainer|launcher|chief|replica|server|ps|w)"
     r"-\d{1,5}(?:-\d{1,5})?(?:-[a-z0-9]{5}(?![a-z0-9]))?"
+    r"|(?:workers|nodes?|slice|job|train|leader)-\d{1,5}-\d{1,5}-[a-z0-9]{5}(?![a-z0-9]))"
 )
 """A pod or service of which there are several: its number may be a rank."""
 _NO_SOURCE = r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)"
@@ -143,10 +145,10 @@ _BARE = (
 )
 _BY_CHAR = regexes.by_first(_BARE)
 _ORDINAL = (
-    r"(?:^|-)(?P<role>worker|master|trainer|chief|replica|server|w)-(?:\d{1,5}-)?(?P<number>\d{1,5})"
-    r"(?:-[a-z0-9]{5})?$"
+    r"(?:^|-)(?:(?P<role>worker|master|trainer|chief|replica|server|w)-(?:(?P<job>\d{1,5})-)?(?P<number>\d{1,5})"
+    r"(?:-[a-z0-9]{5})?|(?P<of>workers|nodes?|slice|job|train|leader)-(?P<set>\d{1,5})-(?P<index>\d{1,5})-[a-z0-9]{5})$"
 )
-_POD_NAME = rf"(?<![\w/.-]){_POD}(?![\w-])"
+_POD_NAME = rf"(?:(?<=\bpod/)|(?<=\bpods/)|(?<![\w/.-])){_POD}(?![\w-])"
 _PART_OF_NAME = r"^\w{1,40}_TP(?P<number>\d{1,4}) "
 _MORE = r" *[,|;] *"
 
@@ -170,14 +172,25 @@ def pods(text: str) -> list[str]:
     return [found[0] for found in regexes.ready(_POD_NAME).finditer(text)]
 
 
-def ordinal(node: str) -> tuple[str, int] | None:
+class Ordinal(NamedTuple):
+    """Role and number of a pod; the role with the number of its job, where each job counts its pods anew."""
+
+    role: str
+    number: int
+
+
+def ordinal(node: str) -> Ordinal | None:
     """Role and number of a pod or service by its name: what may be its rank.
 
-    >>> ordinal("pt-worker-2"), ordinal("job-trainer-0-3-x7k2p"), ordinal("gpu-07")
-    (('worker', 2), ('trainer', 3), None)
+    >>> [tuple(ordinal(name) or ()) for name in ("pt-worker-2", "job-trainer-0-3-x7k2p", "gpu-07")]
+    [('worker', 2), ('trainer-0', 3), ()]
     """
     found = regexes.ready(_ORDINAL).search(node)
-    return (found["role"], int(found["number"])) if found else None
+    if found is None:
+        return None
+    job = found["job"] or found["set"]
+    role = (found["role"] or found["of"]) + (f"-{job}" if job else "")
+    return Ordinal(role, int(found["number"] or found["index"]))
 
 
 def _bare(head: str, at: int, char: str) -> Tag | None:

@@ -42,6 +42,15 @@ _DEAD = rb"\n\s{0,16}pid: (\d{1,8})|\n[^\n]{0,300}\bactor ID[^\n]{0,200}?\bpid=(
 _REPORT = 4096
 
 
+_NAME = rb"(?m)^Name:[ \t]{1,20}([\w.-]{1,120})[ \t]*$"
+
+
+def described(signal: signals.Signal, book: casebook.Casebook) -> str:
+    """The name over an indented line of `kubectl describe`."""
+    names = regexes.ready(_NAME).findall(above(signal, book)) if signal.text[:1].isspace() else []
+    return names[-1].decode() if names else ""
+
+
 class Asked(NamedTuple):
     """The command whose answer a line is: what a person typed above it."""
 

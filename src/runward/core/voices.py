@@ -17,6 +17,8 @@ _MOST_PIDS = 4096
 """Numbers from here on are taken for process ids."""
 MOST_LOCAL = 16
 """Ranks that a node has at most."""
+_FEW = 3
+"""Nodes from which on one rank of each is no chance."""
 _USUAL = 8
 """Ranks of most nodes: numbers of several nodes that all lie below, with gaps, may as well be local ones."""
 _SIZES = (4, 8, 16)
@@ -83,6 +85,8 @@ class Voices:
     """Nodes that speak, and the ranks that are there by any line."""
     _world: int = 0
     """How many ranks there are, where that is told."""
+    _a_node: int = 1
+    """How many ranks a node holds, as far as that is told of any."""
     _layout: _Layout | None = field(default=None, compare=False)
 
     def hear(self, voice: Voice) -> None:
@@ -128,6 +132,10 @@ class Voices:
         """So many ranks there are in all."""
         self._world, self._layout = size or 0, None
 
+    def per_node(self, count: int) -> None:
+        """A node holds so many ranks."""
+        self._a_node = max(self._a_node, count)
+
     def place(self, name: str, node: str, number: int) -> None:
         """A process is the one with this local number on `node`."""
         if len(self._places) < MAX_VOICES:
@@ -135,7 +143,7 @@ class Voices:
 
     def one_a_node(self, ranks: Mapping[str, int]) -> None:
         """Each of these nodes has one rank."""
-        self._alone.update(ranks)
+        self._alone.update({short(node): rank for node, rank in ranks.items()})
 
     def process(self, pid: str, node: str) -> int | None:
         """The rank of a process id, of `node` where that is known."""
@@ -223,26 +231,36 @@ class Voices:
 
     def _of_pod(self, node: str) -> int | None:
         """The rank of a pod that holds one: by its number, where no pod holds several and nothing speaks against it."""
-        if node in self._alone:
-            return self._alone[node]
+        alone = self._alone or self._one_each()
+        if short(node) in alone:
+            return alone[short(node)]
         said = self._pods.get(node, set()) | self._pairs.get((node, 0), set())
         found = speakers.ordinal(node)
-        if found is None or any(number for _, number in self._pairs):
+        if found is None or self._a_node > 1 or any(number for _, number in self._pairs):
             return None
         if len(said) == 1:
             return next(iter(said))
-        if any(len(ranks) > 1 for ranks in self._pods.values()) or not self._pods:
+        pods = [(speakers.ordinal(pod) or found, ranks) for pod, ranks in self._pods.items()]
+        if any(len(ranks) > 1 for _, ranks in pods) or not pods:
             return None
         role, number = found
-        led = role != "master" and any((speakers.ordinal(pod) or ("",))[0] == "master" for pod in self._pods)
-        away = {
-            next(iter(ranks)) - (speakers.ordinal(pod) or ("", 0))[1]
-            for pod, ranks in self._pods.items()
-            if ranks
-        }
+        of_others = any(
+            one.role != role and one.role.partition("-")[0] == role.partition("-")[0] for one, _ in pods
+        )
+        led = role != "master" and any(one.role == "master" for one, _ in pods)
+        most = max(number, *(one.number for one, _ in pods)) + 1 + led
+        if of_others or self._world >= 2 * most:
+            return None
+        away = {next(iter(ranks)) - one.number for one, ranks in pods if ranks}
         if not away:
             return number + led
         return number + away.pop() if len(away) == 1 else None
+
+    def _one_each(self) -> dict[str, int]:
+        """The rank of each node, where every one that speaks has one alone and no number lies between them."""
+        ranks = {node: min(own) for node, own in self._nodes.items() if len(own) == 1}
+        whole = len(ranks) == len(self._nodes) >= _FEW and sorted(ranks.values()) == list(range(len(ranks)))
+        return ranks if whole and self._a_node == 1 and self._world in (0, len(ranks)) else {}
 
     def _proven(self) -> _Layout:
         if self._layout is None:

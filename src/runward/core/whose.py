@@ -91,8 +91,11 @@ def by_process(case: Case) -> int | None:
 
 
 def by_pod(case: Case) -> int | None:
-    """The rank of the pod that the line names."""
-    pods = speakers.pods(case.chosen.entry.signal.text) if case.chosen.entry else []
+    """The rank of the pod that the line names, or the report in which it stands."""
+    if case.chosen.entry is None:
+        return None
+    signal = case.chosen.entry.signal
+    pods = speakers.pods(signal.text) or speakers.pods(vicinity.described(signal, case.book))
     ranks = (case.book.voices.rank(voices.Voice(node=pod)) for pod in pods)
     return next((rank for rank in ranks if rank is not None), None)
 
