@@ -32,6 +32,7 @@ def _guess(log: str, **context: object) -> tuple[str, int | None]:
         "RuntimeError: recv from rank 3 failed: connection closed",
         "RuntimeError: timed out waiting for rank 3",
         "F0301 ctrl_client.cpp:54] Check failed: x() == grpc::StatusCode::OK (14 vs. 0) Machine 3 lost",
+        "EI0002: The Notify register has not received the Notify record from remote rank [3]. base information: [x]",
         "[ERROR] ME(7:9,MainProcess):2031-03-10-09:40:38.7 [cluster/_api.py:431] Time out nodes are ['3']",
     ],
 )
@@ -101,6 +102,8 @@ def test_a_fault_of_a_gpu_is_the_rank_that_told_its_bus(told, fault) -> None:
 def test_of_several_gpus_at_once_the_first_process_to_end_proves_no_rank() -> None:
     assert _guess(_STEPS + _RESET + _FIRST) == ("gpu_hardware", None)
     assert _guess(_STEPS + _LOST_GPU + _FIRST) == ("gpu_hardware", 1)
+    switch = "[7.500000] nvidia-nvswitch1: SXid (PCI:0000:aa:00.0): 24007, Severity 1 Engine instance 12 Sub-engine\n"
+    assert _guess(_STEPS + switch + _FIRST) == ("gpu_hardware", None)
     one_lists_all = "".join(f"[rank2] gpu {n}: 0000:{n}d:00.0\n" for n in range(10, 14))
     assert _guess(one_lists_all + _STEPS + _RESET + _FIRST)[1] is None
     assert _guess("[rank2] using hca mlx5_2 (0000:dd:00.0)\n" + _STEPS + _RESET + _FIRST)[1] is None

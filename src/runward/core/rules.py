@@ -29,7 +29,7 @@ class Says(StrEnum):
     damaged: a file ends early or does not decode; the frames above it tell whether that is data or a checkpoint.
     early_stop: the training ends itself by its own measure. ended_first: a launcher names the rank that ended first.
     launcher: a launcher with ranks of its own speaks. restarted: a launcher begins again by itself.
-    shared: what all ranks compute alike: whoever says it first is not the one.
+    shared: what all ranks compute alike, or a part that they share: whoever says it first is not the one.
     store: a store lets a rank down, which is no peer of it. taken: one machine or pod is taken away.
     told_to_end: a launcher is asked to end by somebody else: collectives that fail after it are its teardown.
     tracker: a service beside the training does not answer and is asked again: a run without steps waits for it.
