@@ -11,6 +11,8 @@ from corpus import judging
 from runward.wiring import bench_diagnose
 
 _RUNS = Path(__file__).with_name("gpu_runs.jsonl")
+_OF_ALL = {"mismatch", "mismatch_detail", "ddp_differs", "same_gpu", "nccl_shm2", "scaler", "nccl_no_memory"}
+"""Runs in which all ranks failed alike: no single one is to be named."""
 _STEPS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 40, 4))
 _TOLD = "W1101 10:00:00.100 71 torch/distributed/elastic/agent/server/api.py:739] Received 15 death signal, shutting down workers\n"
 _TIMED_OUT = (
@@ -21,9 +23,12 @@ _TIMED_OUT = (
 
 def test_each_run_gets_its_cause_its_action_and_its_rank():
     cases = bench_diagnose.cases(str(_RUNS))
-    figures = bench_diagnose.score(cases, list(bench_diagnose.predictions(cases, ".")))
+    guesses = list(bench_diagnose.predictions(cases, "."))
+    figures = bench_diagnose.score(cases, guesses)
     assert figures["wrong"] == []
     assert figures["rank"] == figures["ranked"] >= 20
+    named = {guess["id"].removeprefix("gpu-") for guess in guesses if guess["rank"] is not None}
+    assert not named & _OF_ALL
 
 
 @pytest.mark.parametrize(
@@ -62,3 +67,43 @@ def test_the_trace_of_a_fatal_message_says_less_than_the_message():
     failed = "F1101 10:00:00 71 a.cc:9] Check failed: a == b (1 vs. 2)\n"
     assert judging.verdict(_STEPS + said + failed + trace, exit_code=134).cause == "abort"
     assert judging.verdict(_STEPS + trace, exit_code=134).cause == "abort"
+
+
+_OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.43 GiB. GPU {0} has a total capacity of 139.80 GiB"
+    " of which {0}28.79 GiB is free. {1}Including non-PyTorch memory, this process has 1.67 {2} memory in use."
+)
+_SHM = "Error while creating shared memory segment /dev/shm/nccl-{} (size 9637888), error: No space left on device (28)"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cause"),
+    [
+        (
+            _OOM.format(0, "", "GiB"),
+            _OOM.format(1, "Process 71 has 732.00 MiB memory in use. ", "MiB"),
+            "gpu_oom",
+        ),
+        (_SHM.format("xbyO6K"), _SHM.format("muqSFz"), "shm"),
+    ],
+    ids=["memory-beside-others", "names-made-up"],
+)
+def test_what_all_ranks_say_alike_but_for_names_and_sizes_is_no_single_ones(first, second, cause):
+    log = "".join(f"[rank{rank}]: {line}\n" for rank in (1, 0) for line in _STEPS.splitlines())
+    both = log + f"[rank1]: {_TRACE}[rank1]: {first}\n[rank0]: {_TRACE}[rank0]: {second}\n"
+    one = log + f"[rank1]: {_TRACE}[rank1]: {first}\n"
+    found = [judging.verdict(text, exit_code=1) for text in (both, one)]
+    assert [(one.cause, one.rank) for one in found] == [(cause, None), (cause, 1)]
+
+
+_TABLE = (
+    "E1101 10:00:00.1 71 torch/distributed/elastic/multiprocessing/api.py:986] failed (exitcode: 2) local_rank: 0 (pid: 81)"
+    " of binary: python3\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \nRoot Cause (first observed"
+    " failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : 2 (pid: 81)\n"
+)
+
+
+def test_a_setting_of_which_two_unsigned_processes_complain_is_the_matter_of_neither():
+    said = "pretrain.py: error: argument --lr: invalid float value: '3e-4x'\n"
+    assert judging.verdict(said + said + _TABLE, exit_code=1).rank is None
+    assert judging.verdict(said + _TABLE, exit_code=1).rank == 0

@@ -38,7 +38,10 @@ _SURROUNDINGS = (
 )
 _SEVERAL = 3
 """Ranks that fail in the same words for what lies around them."""
-_UNLIKE = r"^[\w.]{1,120}(?:Error|Exception): |\d+"
+_UNLIKE = (
+    r"^[\w.]{1,120}(?:Error|Exception): |Process \d+ has [\d.]+ [KMGT]iB memory in use\. |\b[KMGT]iB\b"
+    r"|/dev/shm/[\w.-]+|\d+"
+)
 _ANY_RANK = r"(?:(?<![\w-])[Rr]anks?[ =:#]{0,2}|/job:worker/replica:\d{1,4}/task:)(\d{1,6})\b"
 _FAILED = (
     r"\b(?:on|from|in|by|for|of|at) (?:global )?[Rr]ank[ =:#]{0,2}(\d{1,6})\b"
@@ -79,12 +82,19 @@ def _everyones(case: whose.Case) -> bool:
         return True
     if around and chosen.rank is None:
         own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
-        return len(own) >= _SEVERAL
+        return len(own) >= _SEVERAL or _said_by_several(case)
     if chosen.rank is None or len(ranks) <= 1:
         return False
     words = _words(chosen)
     alike = {c.rank for c in case.found if c.cause is chosen.cause and _words(c) == words} - {None}
     return alike >= ranks or (around and len(alike) >= _SEVERAL)
+
+
+def _said_by_several(case: whose.Case) -> bool:
+    """Whether nobody signs, and the same stands in one log twice: two processes wrote it."""
+    chosen = case.chosen
+    same = [c for c in case.found if c.rule == chosen.rule and c.rank is None and c.file == chosen.file]
+    return sum(1 for one in same if one.text == chosen.text) > 1
 
 
 def _several_devices(case: whose.Case) -> bool:
