@@ -3,6 +3,7 @@
 Pages and JSON come from the same calls, so that they cannot say different things.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +48,8 @@ class Looks:
     """The state directory."""
     version: str
     state: readers.Readers = field(default_factory=lambda: readers.Readers("the state"))
-    slow: readers.Readers = field(default_factory=lambda: readers.Readers("logs and the box", 2, 16, 20.0))
+    logs: readers.Readers = field(default_factory=lambda: readers.Readers("the log", 2, 16, 8.0))
+    machine: readers.Readers = field(default_factory=lambda: readers.Readers("this box", 1, 16))
 
 
 def build(looks: Looks) -> Starlette:
@@ -88,15 +90,16 @@ class _Pages:
 
     async def run(self, request: Request) -> Response:
         looks, name = self._looks, _name(request)
+        log = asyncio.ensure_future(_log_or_why(looks, name))  # meanwhile: a browser waits for 12 s
         status, events = await looks.state.ask(lambda: (looks.status(name), looks.events(name)))
-        log = await _log_or_why(looks, name)
+        told = page_run.Told(status, events, await log)
         now = looks.now()
-        main = page_run.main(page_run.Told(status, events, log), now)
+        main = page_run.main(told, now)
         return _page(looks, f"{name}: {status['state']}", 1, main, now)
 
     async def box(self, request: Request) -> Response:
         del request
-        page = await self._looks.slow.ask(self._looks.box)
+        page = await self._looks.machine.ask(self._looks.box)
         return _page(self._looks, page.host, 0, page_box.main(page), page.at)
 
 
@@ -124,7 +127,7 @@ class _Api:
     async def log(self, request: Request) -> Response:
         name, lines = _name(request), _count(request, "lines", LINES, MOST_LINES)
         attempt = _count(request, "attempt", 0, 1_000_000) or None
-        return _json(await self._looks.slow.ask(lambda: self._looks.log_end(name, attempt, lines)))
+        return _json(await self._looks.logs.ask(lambda: self._looks.log_end(name, attempt, lines)))
 
     async def healthz(self, request: Request) -> Response:
         del request
@@ -171,7 +174,7 @@ def _rows(looks: Looks) -> Sequence[Mapping[str, Any]]:
 async def _log_or_why(looks: Looks, name: str) -> Mapping[str, Any]:
     """A log that cannot be read costs the page only the log."""
     try:
-        return await looks.slow.ask(lambda: looks.log_end(name, None, PAGE_LINES))
+        return await looks.logs.ask(lambda: looks.log_end(name, None, PAGE_LINES))
     except errors.RunwardError as error:
         return {"attempt": None, "lines": [], "why": str(error)}
 

@@ -97,10 +97,10 @@ class Guard:
             return None
         if self._right(_cookie(headers.get("cookie", ""), self._rules.cookie)):
             return None
-        asked = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20).get("token", [""])
-        if scope["path"] == "/" and self._right(asked[0]):
+        asked = _asked(scope)
+        if scope["path"] == "/" and self._right(asked):
             answer = Response(status_code=303, headers={"Location": "."})
-            answer.set_cookie(self._rules.cookie, asked[0], httponly=True, samesite="strict", path="/")
+            answer.set_cookie(self._rules.cookie, asked, httponly=True, samesite="strict", path="/")
             return answer
         return _said(
             401,
@@ -128,6 +128,15 @@ def is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _asked(scope: Scope) -> str:
+    """The token of the address; empty where there is none."""
+    try:
+        found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20)
+    except ValueError:  # more fields than any address of ours has
+        return ""
+    return found.get("token", [""])[0]
 
 
 def _cookie(header: str, name: str) -> str:
