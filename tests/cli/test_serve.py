@@ -216,7 +216,7 @@ def test_a_connection_lives_no_longer_than_an_answer_may_take(served, monkeypatc
         with contextlib.suppress(ConnectionError):
             assert await asyncio.wait_for(reader.read(), 60) == b""
         writer.close()
-        running.should_exit = True
+        running.leave()
         await task
 
     asyncio.run(one())

@@ -19,6 +19,8 @@ from runward.core import errors
 from runward.wiring import page_tokens, places, supervisor
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from runward.ui.web import app as web
     from runward.ui.web import connections
 
@@ -62,6 +64,7 @@ def require() -> None:
 def serve(options: Options, told: Callable[[Served], None]) -> int:
     """Serve until SIGINT or SIGTERM. Raises UsageError, Unreachable before it begins."""
     require()
+    from runward.ui.web import connections
     from runward.wiring import page_looks
 
     listener = listen(options.host, options.port)
@@ -70,10 +73,11 @@ def serve(options: Options, told: Callable[[Served], None]) -> int:
         looks = page_looks.looks()
         with contextlib.suppress(errors.NotFound):  # nothing was run yet: the page says so
             looks.rows()
-        server = _server(looks, options, token, listener.getsockname()[1])
+        config = _config(looks, options, token, listener.getsockname()[1])
         url = f"http://{_shown(options.host)}:{listener.getsockname()[1]}/"
         served = Served(url, looks.place, path, token if made else None)
-        asyncio.run(_run(server, looks, listener, lambda: told(served)))
+        server = connections.Server(config, lambda: told(served))
+        asyncio.run(_run(server, looks, listener))
     return 0
 
 
@@ -109,35 +113,33 @@ def _token(options: Options, listener: socket.socket) -> tuple[str | None, str |
     return token, path, made
 
 
-def _server(looks: "web.Looks", options: Options, token: str | None, port: int) -> "connections.Server":
+def _config(looks: "web.Looks", options: Options, token: str | None, port: int) -> "uvicorn.Config":
     import uvicorn
 
     from runward.ui.web import app, connections, guard
 
     names = {guard.hostname(name) for name in (*options.names, options.host, socket.gethostname())}
     rules = guard.Rules(frozenset(names), token, f"runward-{port}")
-    config = uvicorn.Config(
+    return uvicorn.Config(
         guard.Guard(app.build(looks), rules),
         http=connections.Connection,
         ws="none",
         lifespan="off",
         loop="asyncio",
         log_config=None,
+        log_level="error",  # what strangers send is no matter for a service's journal
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        date_header=False,
         h11_max_incomplete_event_size=16 << 10,
         timeout_graceful_shutdown=_ENDS_WITHIN_S,
     )
-    return connections.Server(config)
 
 
-async def _run(
-    server: "connections.Server", looks: "web.Looks", listener: socket.socket, told: Callable[[], None]
-) -> None:
+async def _run(server: "connections.Server", looks: "web.Looks", listener: socket.socket) -> None:
     manager = supervisor.Supervisor()
     with _leaving(server):
-        server.when_up = told
         feeding = asyncio.ensure_future(_feed(manager, looks))
         await server.serve([listener])
         feeding.cancel()
@@ -166,13 +168,8 @@ async def _look(looks: "web.Looks") -> str:
 def _leaving(server: "connections.Server") -> Iterator[None]:
     """SIGINT and SIGTERM end it, the second one at once."""
     loop = asyncio.get_running_loop()
-
-    def leave() -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
-
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, leave)
+        loop.add_signal_handler(number, server.leave)
     try:
         yield
     finally:

@@ -14,10 +14,25 @@ MOST = 512
 
 
 class Server(uvicorn.Server):
-    """uvicorn's own; its signals are its caller's, who ends it with a code and not by a signal."""
+    """uvicorn's own; its signals are its caller's, who ends it with a code and not by a signal. It sleeps while
+    idle.
+    """
 
-    when_up: Callable[[], None] = staticmethod(lambda: None)
-    """Called when it accepts connections."""
+    def __init__(self, config: uvicorn.Config, when_up: Callable[[], None] = lambda: None) -> None:
+        """`when_up` is called when it accepts connections."""
+        super().__init__(config)
+        self._when_up = when_up
+        self._over = asyncio.Event()
+
+    def leave(self) -> None:
+        """End it with what is being answered; asked again, at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._over.set()
+
+    async def main_loop(self) -> None:
+        """See `uvicorn.Server`: there ten times a second, for what is not used here."""
+        await self._over.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -27,7 +42,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server`."""
         await super().startup(sockets)
-        self.when_up()
+        self._when_up()
 
 
 class Connection(H11Protocol):

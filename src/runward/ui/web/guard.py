@@ -133,7 +133,8 @@ def is_address(name: str) -> bool:
 def _asked(scope: Scope) -> str:
     """The token of the address; empty where there is none."""
     try:
-        found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20)
+        query: bytes = scope["query_string"]
+        found = parse_qs(query.decode("latin-1"), max_num_fields=20)
     except ValueError:  # more fields than any address of ours has
         return ""
     return found.get("token", [""])[0]
