@@ -1,5 +1,6 @@
 """The follower of a container's output against a real engine."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -127,6 +128,25 @@ def test_a_file_that_does_not_hold_enough_or_is_none_of_ours_is_left_to_the_engi
     assert output.tail_of_file(str(path), 5, 100) is None
     path.write_text("2026-01-01T00:00:00Z stdout F not json\n")
     assert output.tail_of_file(str(path), 1, 100) is None
+
+
+@pytest.mark.parametrize("last", ['"time":"t"}', '"attrs":{"log":"no"},"time":"t"}', '"time":"t"'])
+def test_a_text_that_looks_like_the_drivers_own_words_is_text(tmp_path, last) -> None:
+    said = [
+        "plain",
+        'quoted ","stream":"stderr","log":"',
+        "back\\",
+        '\\"',
+        "\u2028\x00é",
+        '{"log":"x","stream":"s"}',
+    ]
+    rows = [f'{{"log":{json.dumps(text)},"stream":"stdout",{last}\n' for text in said]
+    path = tmp_path / "c-json.log"
+    path.write_text("".join(rows))
+    whole = last.endswith("}")
+    for lines in (2, 6, 9):
+        told = "".join(said[-lines:]).encode() if whole else None
+        assert output.tail_of_file(str(path), lines, 1 << 16) == told
 
 
 def test_a_file_of_many_megabytes_is_read_at_its_end_only(tmp_path, monkeypatch) -> None:

@@ -98,7 +98,8 @@ def tail_of_file(path: str, lines: int, limit: int) -> bytes | None:
             data = file.read(limit * 2)
     except OSError:
         return None
-    rows = data.split(b"\n")[1 if begin else 0 : -1]
+    rows = data.rsplit(b"\n", lines + 1)[:-1]
+    rows = rows[1:] if begin or len(rows) > lines else rows
     if begin == 0 and len(rows) < lines and os.path.exists(f"{path}.1"):
         return None  # the older lines are in files that were put aside
     texts = _texts(rows[-lines:])
@@ -120,10 +121,31 @@ def _texts(rows: Sequence[bytes]) -> list[bytes] | None:
     """What the rows say, each an object of the driver; None when one is none of its own."""
     try:
         # All in one go: row by row the decoder is called so often that the calls take most of the time.
-        texts = [value["log"] for value in json.loads(b"[" + b",".join(rows) + b"]")]
+        said = _words(rows)
+        if said is not None:
+            texts = json.loads(b'["' + b'","'.join(said) + b'"]') if said else []
+        else:
+            texts = [value["log"] for value in json.loads(b"[" + b",".join(rows) + b"]")]
         return [text.encode("utf-8", "surrogatepass") for text in texts]
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _words(rows: Sequence[bytes]) -> list[bytes] | None:
+    """The text of each row as the driver writes it, still in JSON's own escapes; None where one is written otherwise.
+
+    A bare quote ends the text, so that the mark behind it is never a part of it.
+    """
+    found = []
+    for row in rows:
+        end = row.find(_BEHIND)
+        if end < 0 or not row.startswith(_BEFORE) or not row.endswith(b"}"):
+            return None
+        found.append(row[len(_BEFORE) : end])
+    return found
+
+
+_BEFORE, _BEHIND = b'{"log":"', b'","stream":"'
 
 
 class Follower:
