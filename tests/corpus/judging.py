@@ -13,3 +13,8 @@ def verdict(log: str | Mapping[str, str], **context: object) -> failures.Verdict
     """Of one log, or of one a name; `context`: what is known beside it."""
     case = {"context": context, "log" if isinstance(log, str) else "logs": log}
     return diagnose.case(_engine(), case, ".").verdict
+
+
+def evidence(log: str, **context: object) -> tuple[failures.Evidence, ...]:
+    """The lines that prove the verdict on a log."""
+    return diagnose.case(_engine(), {"context": context, "log": log}, ".").evidence

@@ -332,11 +332,12 @@ def _one_a_line(found: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _stands_over(candidate: Candidate, other: Candidate) -> bool:
-    """Any rule that knows the line stands over those for any exception; else the stronger one does."""
+    """Any rule that knows the line stands over those for any exception; else the stronger, or that names a rank."""
     general = (_GENERAL.get(candidate.rule, 0), _GENERAL.get(other.rule, 0))
     if general[0] != general[1]:
         return general[0] < general[1]
-    return (candidate.weight, candidate.full) > (other.weight, other.full)
+    mine, others = ((one.weight, one.rank is not None, one.full) for one in (candidate, other))
+    return mine > others
 
 
 # -- time over several files ---------------------------------------------------------------------------------

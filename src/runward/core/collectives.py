@@ -49,6 +49,7 @@ def suspects(
         or _tabled(book)
         or _barrier(book)
         or _stuck(book)
+        or _late(book, found)
         or _silent(book, found, ctx)
         or _straggler(book)
         or _away(book, found)
@@ -290,6 +291,28 @@ def _straggler(book: casebook.Casebook) -> Suspects | None:
 def _says_itself(candidate: candidates.Candidate) -> bool:
     """Whether the rank speaks, and not its launcher of it: that one had to kill it tells that it was stuck."""
     return candidate.rule != candidates.TASK_KILLED
+
+
+def _late(book: casebook.Casebook, found: list[candidates.Candidate]) -> Suspects | None:
+    """The one rank that only lost the others, in the same log after all of them had timed out."""
+    waited = {c.rank: c for c in reversed(found) if c.rank is not None and c.cause in failures.TIMEOUTS}
+    lost = [c for c in found if c.cause in _LOST and c.entry is not None and c.rank not in (None, *waited)]
+    late = {c.rank for c in lost}
+    if len(late) != 1 or len(waited) < _ENOUGH - 1 or book.ranks - late != waited.keys():
+        return None
+    (rank,) = late
+    first = lost[0]
+    if (
+        rank is None
+        or first.entry is None
+        or any(c.file != first.file or c.order > first.order for c in waited.values())
+    ):
+        return None
+    why = "it lost the others only after they had waited for it"
+    return Suspects((rank,), why, proven=False, entries=(first.entry,))
+
+
+_LOST = (failures.Cause.NETWORK, failures.Cause.NCCL_ERROR)
 
 
 def _silent(

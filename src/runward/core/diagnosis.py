@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _C = failures.Cause
 _PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT)
 """Of a training that made all its steps: the others went away, which is what they should do."""
+_ECHOED = (_C.UNKNOWN, _C.NETWORK, _C.NCCL_ERROR)
+"""Of which the others speak when one rank left."""
 _SHUTDOWN = candidates.GENERIC
 _CRASHES = (_C.SEGFAULT, _C.ABORT)
 """Of native code while the interpreter shuts down: the training's own work is done."""
@@ -115,11 +117,21 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
         chosen = (before[-1] if before and not book.advances_after(before[-1].order) else None) or chosen
     if chosen is None or chosen.weight < _floor(ctx):
         chosen = standing.judge(book, ctx)
-        return Finding(chosen, found, _of_silence(chosen, book), dropped, known)
-    suspects = _suspects(chosen, found, book, ctx)
+        suspects = _of_silence(chosen, book)
+    else:
+        suspects = _suspects(chosen, found, book, ctx)
+    if chosen.weight < candidates.GENERIC and chosen.cause in _ECHOED and ctx.running is not True:
+        left = _left_first(whose.Case(chosen, found, book, known))
+        chosen, found = (left[0], [*found, *left]) if left else (chosen, found)
     if suspects and suspects.proven and chosen.cause in failures.TIMEOUTS and suspects.ranks:
         chosen = replace(chosen, cause=_C.HANG)
     return Finding(chosen, found, suspects, dropped, known)
+
+
+def _left_first(case: whose.Case) -> list[candidates.Candidate]:
+    from runward.core import leavers  # noqa: PLC0415 -- see `_suspects`
+
+    return leavers.find(case)
 
 
 def _suspects(

@@ -71,6 +71,9 @@ def supporting(
     if chosen.cause is _C.NODE_FAILURE:
         lines += [of_candidate(c) for c in found if c.cause in failures.TIMEOUTS][:1]
     lines += [of_candidate(c) for c in found if c.source != "log" and c.cause is chosen.cause][:2]
+    if chosen.cause is _C.TIME_LIMIT and chosen.entry is None:
+        asked = sorted((c for c in found if c.cause is _C.CANCELLED), key=lambda c: -c.weight)
+        lines += map(of_candidate, asked[:2])
     if chosen.cause in (_C.NONE, _C.UNKNOWN, _C.HANG, _C.KILLED, _C.DATALOADER):
         lines += _standing(book)
     if chosen.cause is _C.UNKNOWN:

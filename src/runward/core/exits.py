@@ -68,7 +68,7 @@ _CODES: Mapping[int, Meaning] = {
     16: Meaning(_C.NUMERICAL_INSTABILITY, _A.RESTART, "exit 16: asks to be run again to tell a bad device"),
     17: Meaning(_C.UNKNOWN, _A.HOLD, "exit 17"),
     93: Meaning(_C.UNKNOWN, _A.HOLD, "exit 93: asks not to be restarted"),
-    124: Meaning(_C.TIME_LIMIT, _A.RESTART, "exit 124: ended by timeout(1)"),
+    124: Meaning(_C.TIME_LIMIT, _A.RESTART, "exit 124: ended by timeout(1)", 49),
     125: Meaning(_C.CONTAINER_ERROR, _A.HOLD, "exit 125: the container engine could not start it"),
     126: Meaning(_C.CONTAINER_ERROR, _A.HOLD, "exit 126: the command cannot be executed"),
     127: Meaning(_C.CONFIG_ERROR, _A.HOLD, "exit 127: command not found"),

@@ -63,13 +63,13 @@ def rank(
     if chosen.cause in (_C.NONE, *failures.TIMEOUTS):
         return None
     case = whose.Case(chosen, found, book, known)
-    if _lost_peer(chosen, book):
+    if lost_peer(chosen, book):
         return _awaited(book) if chosen.cause is _C.RENDEZVOUS else _missed(case)
     odd = _odd_one(book)
     if odd is not None or _everyones(case):
         return odd
     if chosen.cause in _LOST:
-        case = case._replace(found=[one for one in found if not _lost_peer(one, book)])
+        case = case._replace(found=[one for one in found if not lost_peer(one, book)])
     ranks = (ask(case) for ask in (_SURE if _several_devices(case) else _ASKED))
     return next((told for told in ranks if told is not None), None)
 
@@ -110,7 +110,7 @@ def _words(candidate: candidates.Candidate) -> str:
     return regexes.ready(_UNLIKE).sub("", prefixes.split(candidate.text).body)
 
 
-def _lost_peer(one: candidates.Candidate, book: casebook.Casebook) -> bool:
+def lost_peer(one: candidates.Candidate, book: casebook.Casebook) -> bool:
     """Whether the line only tells that somebody else is gone: who says so is not the one."""
     if one.cause not in _LOST or book.says(one.rule, rules.Says.STORE):
         return False
@@ -127,11 +127,11 @@ def _awaited(book: casebook.Casebook) -> int | None:
 
 
 def _odd_one(book: casebook.Casebook) -> int | None:
-    """The one rank of which all others say that it is in another call than they are."""
-    entries = book.with_field("odd")
-    told = {int(entry.signal.fields["odd"]) for entry in entries}
-    speakers = {entry.signal.rank for entry in entries} - {None}
-    return told.pop() if len(told) == 1 and len(speakers) > 1 and not told & speakers else None
+    """The one rank of all pairs of which one says that the other is in another call than it is itself."""
+    entries = [entry for entry in book.with_field("odd") if entry.signal.rank is not None]
+    pairs = {frozenset((entry.signal.rank, int(entry.signal.fields["odd"]))) for entry in entries}
+    in_all = frozenset.intersection(*pairs) if len(pairs) > 1 else frozenset()
+    return next(iter(in_all)) if len(in_all) == 1 else None
 
 
 def _culprit(case: whose.Case) -> int | None:
@@ -231,6 +231,7 @@ _ASKED = (
     whose.announced,
     whose.in_table,
     whose.by_exit,
+    whose.listed,
     _saved,
     whose.alike,
     _same_cause,

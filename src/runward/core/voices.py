@@ -222,6 +222,10 @@ class Voices:
         left = set(range(self._world // whole[0])) - {min(ranks) // whole[0] for ranks in told}
         return left.pop() * whole[0] + number if len(left) == 1 else None
 
+    def said(self) -> set[int]:
+        """Ranks that named processes gave as theirs."""
+        return {rank for ranks in self._said.values() for rank in ranks}
+
     def assumed(self) -> set[int]:
         """Ranks of the speakers that only a number beside their node names."""
         found = {self.rank(Voice(f"{node}:{n}", None, n, node, assumed=True)) for node, n in self._numbers}

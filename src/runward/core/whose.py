@@ -188,6 +188,18 @@ def by_exit(case: Case) -> int | None:
     return ranks.pop() if len(ranks) == 1 else None
 
 
+def listed(case: Case) -> int | None:
+    """The one rank that failed by itself, where a program prints the exit codes of all its workers."""
+    said = (entry.signal.fields for entry in case.book.with_field("listed"))
+    codes = {int(fields["listed"]): int(fields["ended"]) for fields in said}
+    failed = [rank for rank, code in codes.items() if code not in _TORN_DOWN]
+    ranks = case.book.ranks | case.book.voices.said()
+    return failed[0] if len(failed) == 1 and len(codes) > 1 and codes.keys() == ranks else None
+
+
+_TORN_DOWN = (0, -15, 143)
+
+
 def in_table(case: Case) -> int | None:
     """The rank in whose entry of a launcher's report the line stands."""
     entry = case.chosen.entry
