@@ -101,10 +101,8 @@ def _told(case: whose.Case) -> Iterator[Left]:
         code = (one.fields or {}).get("exitcode", "")
         if one.entry is None or one.rank is None or not code.lstrip("-").isdigit():
             continue
-        elastic = one.rule == "elastic_failed"
-        rank = whose.of_local(one.rank, one.entry.signal, case) if elastic else one.rank
-        if rank is not None and (elastic or one is first or one.rule.startswith("spawn")):
-            yield Left(rank, one.entry, int(code[:6]))
+        if one is first or one.rule.startswith(("elastic_failed", "spawn")):
+            yield Left(one.rank, one.entry, int(code[:6]))
 
 
 def _ended_well(case: whose.Case, spoke: set[int | None]) -> Left | None:
