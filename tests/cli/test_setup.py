@@ -136,3 +136,20 @@ def test_no_key_of_the_user_is_ever_lost(current) -> None:
     merged = daemon_json.merged(current, daemon_json.Wish(nvidia=True))
     assert {key: merged[key] for key in current} == current
     assert set(merged) - set(current) <= OURS
+
+
+def test_a_restart_that_fails_says_that_the_file_is_written_and_where_the_old_one_is(
+    config, tmp_path, monkeypatch
+) -> None:
+    config.parent.mkdir()
+    config.write_text('{"data-root": "/x"}')
+    tool = tmp_path / "systemctl"
+    tool.write_text("#!/bin/sh\necho 'Job for docker.service failed.' >&2; exit 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    argv = ["docker-logging", "--config", str(config), "--yes", "--restart"]
+    done = CliRunner().invoke(setup, argv)
+    assert isinstance(done.exception, errors.Unreachable), done.output
+    told = str(done.exception)
+    assert "the engine not restarted: Job for docker.service failed" in told
+    assert f"{config} is written (backup {config}.backup-" in told

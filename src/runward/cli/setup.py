@@ -77,7 +77,7 @@ def docker_logging(
         )
     backup = docker_setup.write(change)
     said = (
-        docker_setup.restart()
+        docker_setup.restart(path, backup)
         if restart
         else "restart the engine when no container matters: systemctl restart docker"
     )

@@ -85,14 +85,21 @@ def undo(path: str) -> str:
     return backup
 
 
-def restart() -> str:
-    """Restart the engine; returns what systemctl said. Raises Unreachable when it failed."""
+def restart(path: str, backup: str | None) -> str:
+    """Restart the engine for the file that was written; returns the words for it. Raises Unreachable when it failed."""
     done = local.Local().run(ports.Call(("systemctl", "restart", "docker"), deadline_s=90.0))
     if not done.ok:
-        why = done.stderr.decode("utf-8", "replace").strip() or "no answer"
-        raise errors.Unreachable(
-            errors.Problem(why, where="systemctl restart docker", next_step="See journalctl -u docker")
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no answer"]
+        why = (
+            f"{path} is written (backup {backup or 'none'}), the engine not restarted: {said[0].rstrip('.')}"
         )
+        systemd = os.path.isdir("/run/systemd/system")
+        step = (
+            "See journalctl -u docker"
+            if systemd
+            else "Restart it as it was started: systemd does not run here"
+        )
+        raise errors.Unreachable(errors.Problem(why, "systemctl restart docker", None, step))
     return "restarted docker.service"
 
 
