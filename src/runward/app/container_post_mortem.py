@@ -168,16 +168,18 @@ def _segfaults(seen: containers.Container, kernel: KernelView) -> Sequence[str]:
     return [text for at, text in kernel.around if "segfault" in text and at and abs(at - died) <= _MOMENT_S]
 
 
-def dead_since(seen: Iterable[containers.Container], since: float) -> list[containers.Container]:
-    """Those that ended with an error, or could not be started, after an instant; the newest first."""
-    chosen = [
-        one
-        for one in seen
-        if not one.alive
-        and (one.exit_code not in {0, None} or one.error)
-        and (one.finished_at or one.created_at or 0.0) >= since
-    ]
-    return sorted(chosen, key=lambda one: one.finished_at or one.created_at or 0.0, reverse=True)
+def dead_since(seen: Iterable[containers.Container], since: float, now: float) -> list[containers.Container]:
+    """Those that ended with an error, could not be started, or end again and again, after an instant; newest first."""
+
+    def last(one: containers.Container) -> float:
+        return one.finished_at or one.started_at or one.created_at or 0.0
+
+    def bad(one: containers.Container) -> bool:
+        if one.alive:
+            return container_facts.looping(one, now)
+        return bool(one.exit_code not in {0, None} or one.error)
+
+    return sorted((one for one in seen if bad(one) and last(one) >= since), key=last, reverse=True)
 
 
 def to_json(report: PostMortem) -> dict[str, object]:

@@ -43,15 +43,23 @@ class Facts:
         return [event for event in self.events if event.action == action and event.at >= begin]
 
 
+def looping(seen: containers.Container, now: float) -> bool:
+    """Whether its policy starts it again and again: between two lives, or in one that has just begun."""
+    if seen.status == "restarting":
+        return True
+    young = seen.started_at is not None and now - seen.started_at <= _LOOP_S
+    return seen.status == "running" and seen.restarts >= _LOOP_RESTARTS and young
+
+
 def life_before(facts: Facts) -> Facts | None:
     """The facts of the life before this one, when a container that runs was just started again, not for the
     first time: it is between two ends of a loop. None for every other container.
     """
     seen = facts.container
-    if seen.status != "running" or seen.restarts < _LOOP_RESTARTS or seen.started_at is None:
+    if seen.status != "running" or seen.started_at is None or not looping(seen, facts.now):
         return None
     died = [event for event in facts.events if event.action == "die" and event.at <= seen.started_at + 1.0]
-    if not died or facts.now - seen.started_at > _LOOP_S:
+    if not died:
         return None
     begun = [event.at for event in facts.events if event.action == "start" and event.at < died[-1].at]
     ended = replace(

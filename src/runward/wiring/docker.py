@@ -57,10 +57,10 @@ class Docker:
 
     def dead_since(self, since: float) -> list[containers.Container]:
         """Those that ended badly after an instant. Raises Unreachable."""
-        states = ("exited", "dead", "created")
+        states = ("exited", "dead", "created", "restarting", "running")
         listed = [str(raw["Id"]) for raw in self.backend.list_all() if raw.get("State") in states]
         found = (self.backend.inspect(container) for container in listed)
-        return post_mortem.dead_since((one for one in found if one is not None), since)
+        return post_mortem.dead_since((one for one in found if one is not None), since, time.time())
 
     def examine(self, seen: containers.Container) -> post_mortem.PostMortem:
         """The post-mortem of one container."""

@@ -121,6 +121,9 @@ def test_a_restart_loop_is_a_loop(engine) -> None:
     seen = []
     until(lambda: seen.append(diagnose(container)["verdict"]) or "restart loop" in seen[-1]["summary"])
     assert seen[-1]["action"] == "hold"
+    until(
+        lambda: [one["container"]["id"] for one in diagnose("", all_dead=True)["containers"]] == [container]
+    )
     engine.docker("rm", "-f", container)
 
 
