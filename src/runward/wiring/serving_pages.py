@@ -85,7 +85,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises UsageError for a host that is not this box's, Unreachable for a port that is taken."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise errors.UsageError(errors.Problem(f"{host!r} is no address: {error}", "--host")) from None
     family, _, _, _, address = found[0]
     try:
