@@ -171,12 +171,16 @@ def get(url, path="/", **headers):
 
 def test_beyond_this_machine_a_token_is_asked_for_and_a_signal_ends_it_with_0(env):
     with server(env, "--host", "0.0.0.0") as (child, said):
+        name, port = said["url"].split("/")[2].split(":")
+        assert name == socket.gethostname()
+        url = f"http://127.0.0.1:{port}/"
         token = Path(said["token_file"]).read_text().strip()
         assert os.stat(said["token_file"]).st_mode & 0o777 == 0o600
         assert said["token_file"].startswith(env["RUNWARD_STATE_DIR"])
-        assert get(said["url"])[0] == 401
-        assert get(said["url"], Authorization=f"Bearer {token}")[0] == 200
-        assert get(said["url"], "/", Authorization=f"Bearer {token}", Host="evil.example")[0] == 421
+        assert get(url)[0] == 401
+        assert get(url, Authorization=f"Bearer {token}")[0] == 200
+        assert get(url, "/", Authorization=f"Bearer {token}", Host="evil.example")[0] == 421
+        assert get(url, "/", Authorization=f"Bearer {token}", Host=name)[0] == 200
         child.send_signal(signal.SIGTERM)
         assert child.wait(60) == 0
         err = child.stderr.read()

@@ -27,7 +27,10 @@ def top(
     """Show what goes on, again and again."""
     if not box:
         raise errors.UsageError(
-            errors.Problem("which page?", next_step="runward top --box shows this machine.")
+            errors.Problem(
+                "which page?",
+                next_step="runward top --box shows this machine; runward ps and serve the runs.",
+            )
         )
     from runward.wiring import box_page
 

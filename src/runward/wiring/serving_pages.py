@@ -74,7 +74,7 @@ def serve(options: Options, told: Callable[[Served], None]) -> int:
         with contextlib.suppress(errors.NotFound):  # nothing was run yet: the page says so
             looks.rows()
         config = _config(looks, options, token, listener.getsockname()[1])
-        url = f"http://{_shown(options.host)}:{listener.getsockname()[1]}/"
+        url = _url(options.host, listener)
         served = Served(url, looks.place, path, token if made else None)
         server = connections.Server(config, lambda: told(served))
         asyncio.run(_run(server, looks, listener))
@@ -175,6 +175,12 @@ def _leaving(server: "connections.Server") -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    """What to open; where it listens on all addresses, by this machine's name."""
+    address, port = listener.getsockname()[:2]
+    return f"http://{socket.gethostname() if ipaddress.ip_address(address).is_unspecified else _shown(host)}:{port}/"
 
 
 def _shown(host: str) -> str:
