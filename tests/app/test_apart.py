@@ -43,8 +43,8 @@ def paths(tmp_path):
 
 def logs(paths):
     opened = [
-        log_paths.open_log(path, [], rank)
-        for path, rank in zip(paths, log_names.ranks_of(paths), strict=True)
+        log_paths.open_log(path, [], owner)
+        for path, owner in zip(paths, log_names.owners_of(paths), strict=True)
     ]
     return [*opened, wired.text_log(signals.Source("elsewhere"), b"step 1/5 loss 0.1\nKilled\n")]
 

@@ -14,6 +14,10 @@ def _guess(log: str, **context: object) -> tuple[str, int | None]:
     return found.cause, found.rank
 
 
+def _said(front: str, text: str) -> str:
+    return "".join(f"{front}{line}\n" for line in text.splitlines())
+
+
 def _each(line: str, ranks: range, a_node: int = 4) -> str:
     """One line a rank: `r` the rank, `n` its node, `k` its number there, `p` its process."""
     return "".join(line.format(r=r, n=r // a_node, k=r % a_node, p=700 + r) + "\n" for r in ranks)
@@ -65,6 +69,94 @@ _KILLED = "[812.1] Memory cgroup out of memory: Killed process 706 (python3) tot
 )
 def test_a_process_is_the_rank_that_a_launchers_variables_give_it(line: str) -> None:
     assert _guess(_each(line, range(8)) + _STEPS + _KILLED) == ("host_oom", 6)
+
+
+_CHANNELS = [
+    "n{n}:{p}:{p}1 [{k}] NCCL INFO Channel 00/0 : {r}[{k}] -> 9[1] [send] via NET/IB/0",
+    "n{n}:{p}:{p}1 [{k}] NCCL INFO Channel 00/0 : 9[1] -> {r}[{k}] [receive] via NET/IB/0/GDRDMA",
+    "n{n}:{p}:{p}1 [{k}] NCCL INFO Channel 01 : {r}[1b000] -> 9[1c000] via P2P/IPC",
+    "n{n}:{p}:{p}1 [{k}] NCCL INFO Trees [0] 9/-1/-1->{r}->8 [1] -1/-1/-1->{r}->8",
+    "n{n}:{p}:{p}1 [{k}] NCCL INFO comm 0x55 rank {r} nRanks 8 nNodes 2 localRanks 4 localRank {k} MNNVL 0",
+]
+
+
+@pytest.mark.parametrize("line", _CHANNELS, ids=["send", "receive", "old", "trees", "comm"])
+def test_a_process_tells_its_rank_in_nccls_channels(line: str) -> None:
+    assert _guess(_each(line, range(8)) + _STEPS + "[n1:706:0:2400] " + _CRASH) == ("segfault", 6)
+
+
+def test_channels_of_two_communicators_tell_no_rank() -> None:
+    told = _each(_CHANNELS[0], range(8)) + _each(_CHANNELS[0].replace("{r}[", "{k}["), range(8))
+    assert _guess(told + _STEPS + "[n1:706:0:2400] " + _CRASH) == ("segfault", None)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "n2: ranks 8-15\nn1: ranks 0-7\n",
+        "ranks [8, 9, 10, 11, 12, 13, 14, 15] on n2\n",
+        "ranks on n2: 8 9 10 11 12 13 14 15\n",
+        "srun: error: n2: tasks 8-12,14-15: Terminated\nsrun: error: n2: task 13: Exited with exit code 1\n",
+    ],
+    ids=["nodes", "list", "words", "srun"],
+)
+def test_the_ranks_of_a_node_make_one_of_a_number_beside_it(told: str) -> None:
+    assert _guess(told + _STEPS + _said("[n2:5] ", _TRACE + "KeyError: 'x'")) == ("exception", 13)
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("n2 kernel: [812.1] Memory cgroup out of memory: Killed process 9006 (python3) total-vm:8kB\n", "host_oom"),
+        ("n2 kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n", "gpu_hardware"),
+        ("ssh: connect to host n2 port 22: No route to host\n", "node_failure"),
+    ],
+    ids=["memory", "gpu", "gone"],
+)  # fmt: skip
+def test_where_each_node_has_one_rank_a_node_is_one(line: str, cause: str) -> None:
+    assert _guess(_each("n{r}: rank {r} world_size=4", range(4)) + _STEPS + line) == (cause, 2)
+
+
+def test_a_gpus_number_in_the_driver_is_not_the_one_in_its_process() -> None:
+    said = "n1:{p}:{p}1 [0] NCCL INFO ncclCommInitRank comm 0x5 rank {r} nranks 4 cudaDev 0 nvmlDev {v} busId {v}b000 - Init COMPLETE"
+    told = "".join(said.format(p=700 + r, r=r, v=3 - r) + "\n" for r in range(4))
+    assert _guess(f"{told}{_STEPS}n1: GPU 3 has fallen off the bus\n") == ("gpu_hardware", 0)
+
+
+def test_a_gpu_is_known_by_its_serial_name_too() -> None:
+    name = "GPU-5a3c{}000-aaaa-bbbb-cccc-0123456789ab"
+    told = "".join(f"GPU {k}: NVIDIA H100 80GB HBM3 (UUID: {name.format(k)})\n" for k in range(8))
+    assert _guess(f"{told}{_STEPS}DCGM: {name.format(3)}: GPU has fallen off the bus\n") == (
+        "gpu_hardware",
+        3,
+    )
+
+
+def test_an_actor_that_died_is_known_by_its_id() -> None:
+    told = "".join(f"worker rank {r} started, actor_id={7777777 * (r + 3):032x}\n" for r in range(4))
+    died = f"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tactor_id: {7777777 * 5:032x}\n"
+    assert _guess(told + _STEPS + died)[1] == 2
+
+
+def test_the_rank_in_a_group_of_processes_is_not_the_one_of_the_run() -> None:
+    said = "[rank9]:[E416 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=BROADCAST, Timeout(ms)=600000)"
+    found = judging.judge(_STEPS + said + "\n", exit_code=1)
+    assert [line.rank for line in found.evidence] == [9]
+
+
+def _files(front: str) -> dict[str, str]:
+    """Of two nodes with two processes each, as torchrun writes them; the last one fails."""
+    log = {}
+    for rank in range(4):
+        name = f"n{rank // 2}/attempt_0/{rank % 2}/stderr.log"
+        log[name] = _said(front.format(rank), _STEPS) + (_TRACE + "KeyError: 'x'\n" if rank == 3 else "")
+    return log
+
+
+@pytest.mark.parametrize(("front", "rank"), [("[rank{}]: ", 3), ("", None)], ids=["told", "not-told"])
+def test_logs_that_each_node_numbers_anew_are_those_of_local_ranks(front: str, rank: int | None) -> None:
+    found = judging.verdict(_files(front), exit_code=1)
+    assert (found.cause, found.rank) == ("exception", rank)
 
 
 _ENDED = "E01 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -11) local_rank: 2 (pid: 39) of binary: python\n"
@@ -144,10 +236,6 @@ def test_two_containers_with_the_same_process_ids_are_not_taken_for_each_other()
 
 
 _CUT = f"{_TRACE}RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory\n"
-
-
-def _said(front: str, text: str) -> str:
-    return "".join(f"{front}{line}\n" for line in text.splitlines())
 
 
 @pytest.mark.parametrize(

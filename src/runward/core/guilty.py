@@ -4,6 +4,7 @@ from runward.core import (
     candidates,
     casebook,
     context,
+    devices,
     evidence,
     failures,
     prefixes,
@@ -102,7 +103,7 @@ def _several_devices(case: whose.Case) -> bool:
     if case.chosen.cause is not _C.GPU_HARDWARE:
         return False
     told = (c for c in case.found if c.rule == case.chosen.rule and c.entry is not None)
-    return len({bus for c in told for bus in roster.addresses(c.text)}) > 1
+    return len({bus for c in told for bus in devices.addresses(c.text)}) > 1
 
 
 def _words(candidate: candidates.Candidate) -> str:
@@ -223,6 +224,7 @@ _SURE = (
     whose.by_process,
     whose.by_pod,
     whose.by_gpu,
+    whose.by_node,
 )
 """Who is asked where only what the line itself names counts."""
 _ASKED = (

@@ -1,6 +1,7 @@
 """What the paths of logs tell: whose log each is, and which of torchrun's attempts it belongs to."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from runward.core import regexes
 
@@ -24,6 +25,10 @@ _ROTATED = r"(?P<base>.+)\.\d{1,5}$"
 _LEADER = r"(?i)(?:^|[^a-z])master[-_]?0(?=\D|$)"
 _WORKER = r"(?i)(?:^|[^a-z])worker[-_]?\d"
 _ATTEMPT = r"(?P<base>^|.*/)attempt_(?P<attempt>\d{1,6})/"
+_COUNTED = (
+    r"(?P<place>.+?)/(?:attempt_\d{1,6}/)?"
+    r"(?:\d{1,5}/(?:std(?:out|err)|output|error)(?:\.log|\.json)?|workerlog\.\d{1,5})$"
+)
 _LOG = r"(?:\.(?:log|out|err|txt)|(?:^|[./_-])(?:std)?(?:out|err|log)(?:\.\d{1,6})?|\w+log\.\d{1,6})$"
 
 
@@ -52,17 +57,44 @@ def rank_of(path: str) -> int | None:
     return None
 
 
-def ranks_of(paths: Sequence[str]) -> list[int | None]:
-    """The ranks of logs that are read together. Where a master is among them, workers are counted behind it.
+class Owner(NamedTuple):
+    """Whose log a file is."""
 
-    >>> ranks_of(["x-master-0.log", "x-worker-1.log"]), ranks_of(["train.log", "train.log.1"]), ranks_of(["r3.log"])
-    ([0, 2], [None, None], [None])
+    rank: int | None = None
+    local: int | None = None
+    """Only its number on its node, where files of several nodes are read together."""
+    place: str = ""
+    """The folder of its node's files."""
+
+
+def owners_of(paths: Sequence[str]) -> list[Owner]:
+    """The owners of logs that are read together. Where a master is among them, workers are counted behind it.
+
+    >>> [owner.rank for owner in owners_of(["x-master-0.log", "x-worker-1.log"])]
+    [0, 2]
+    >>> [owner.rank for owner in owners_of(["train.log", "train.log.1"])], owners_of(["r3.log"])[0].rank
+    ([None, None], None)
+    >>> owners_of(["n0/attempt_0/3/stderr.log", "n1/attempt_0/3/stderr.log"])[1]
+    Owner(rank=None, local=3, place='n1')
     """
     if len(paths) < 2:
-        return [None for _ in paths]
+        return [Owner() for _ in paths]
     together = set(paths)
     led = any(regexes.ready(_LEADER).search(path) for path in paths)
-    return [_among(path, together, led=led) for path in paths]
+    ranks = [_among(path, together, led=led) for path in paths]
+    places = [_place(path) for path in paths]
+    told = {(rank, place) for rank, place in zip(ranks, places, strict=True) if place}
+    several = len({rank for rank, _ in told}) < len(told)
+    return [
+        Owner(None, rank, place) if several and place else Owner(rank)
+        for rank, place in zip(ranks, places, strict=True)
+    ]
+
+
+def _place(path: str) -> str:
+    """The folder in which a launcher numbers the logs of its own node's processes."""
+    found = regexes.ready(_COUNTED).match(path)
+    return found["place"] if found else ""
 
 
 def _among(path: str, together: set[str], *, led: bool) -> int | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from runward.core import casebook, prefixes, regexes, rules, voices
+from runward.core import casebook, devices, prefixes, regexes, rules, voices
 
 _MOST_BYTES = 8 << 20
 _LINE = 1000
@@ -28,6 +28,10 @@ _BESIDE = (
     b"member",
     b"gpu",
     b"cuda",
+    b"actor",
+    b"worker",
+    b"container",
+    b"ranks",
     _BUS_END,
 )
 _COUNTS = (
@@ -75,22 +79,31 @@ _OWN = (
     r"rank(?: is)?['\"]?[ =:]{1,3}['\"]?\d{1,6}['\"]?(?=[,;) ]|\s*$)"
 )
 """A message that begins with the rank of the process that says it."""
-_VISIBLE = r"(?i)visible_devices['\"]?[ =:]{1,3}['\"\[]{0,2}(?P<devices>\d[\d, ]{0,60})"
 _STEP_TASKS = r"error: (?P<node>[\w.-]{1,80}): tasks? \[?(?P<tasks>\d[\d,-]{0,200})\]?: "
-_IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
-_BUS = r"(?i)(?:0000)?(?:[0-9a-f]{4}:)?(?P<bus>[0-9a-f]{2}):(?P<dev>[0-9a-f]{2})"
-_ADDRESS = r"(?i)\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d\b"
-_NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
-_DEVICE = (
-    r"(?P<node>[A-Za-z][\w.-]{0,60}\d)[ ,:/(]{1,3}(?:gpu|GPU|cuda|device)[ :=#]{0,2}(?P<index>\d{1,2})\b"
+_OF_NCCL = (b"nccl info", b"] -> ", b"trees [")
+_CHANNEL = r"Channel \d+(?:/\d+)? : (?P<from>\d+)\[\w+\] -> (?P<to>\d+)\[\w+\](?P<receive> \[receive\])?"
+_TREE = r"Trees \[\d+\] [\d/-]{5,30}->(?P<rank>\d{1,6})->"
+_IDENTITY = (
+    r"(?i)\b(?:actor|worker|task|container|instance|executor)[ _]?(?:id)?['\"]?[ =:]{1,3}['\"]?"
+    r"(?P<id>(?=[0-9a-f]*\d)[0-9a-f]{8,64})\b"
 )
+"""What a scheduler names a process by, where it is no number."""
+_SOME = r"(?P<ranks>\d{1,5}(?:(?:, ?| |-|\.\.)\d{1,5}){0,32})"
+_HOST = r"(?P<node>[a-z][\w.-]{0,60}\d)"
+_RANKS_ON = (
+    rf"(?i)^\W?(?P<node>)(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}[\])]?\s*$",
+    rf"(?i)\b{_HOST}\)?(?::| =| ->| has| runs| holds|,)? \(?(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}\b",
+    rf"(?i)\branks[ :=\[(]{{1,3}}{_SOME}[\])]?[:,]? (?:are |is |run )?(?:on|at|->|=>|@) (?:node |host )?{_HOST}",
+    rf"(?i)\branks (?:on|of|at) (?:node |host )?{_HOST}(?: are)?[ :=\[(]{{1,3}}{_SOME}\b",
+)
+"""Lists of the ranks of a node."""
+_IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
+_NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
 _LISTED = (
     r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
     r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})\b"
 )
 """Entries of a list of processes and their ranks."""
-_INDEX = r"(?:^|\bgpu ?\[?|\| +)(?P<index>\d{1,2})(?=[\],: ])"
-_NO_GPU = r"(?i)\b(?:mlx|nic|net|eth|ib|nvme|hca|hfi)"
 
 
 class Roster(NamedTuple):
@@ -127,15 +140,17 @@ def learn(book: casebook.Casebook) -> Roster:
             named = b"rank" in low or b"procid" in low
             if (named and any(word in low for word in _BESIDE)) or any(word in low for word in _COUNTS):
                 said.line(line[:_LINE].decode("utf-8", "replace"))
-            elif _BUS_END in low:
-                said.gpu(low.decode("utf-8", "replace"))
+            elif _BUS_END in low or b"uuid: gpu-" in low:
+                said.devices.listed(low.decode("utf-8", "replace"))
+            elif _OF_NCCL[0] in low and (_OF_NCCL[1] in low or _OF_NCCL[2] in low):
+                said.channel(line[:_LINE].decode("utf-8", "replace"))
             elif _TASKS in low:
                 said.tasks(line[:_LINE].decode("utf-8", "replace"))
     rows = tuple(_rows(book))
     for row in rows:
         said.bind(row.rank, row.node, row.local, row.pid)
     said.communicators()
-    return Roster(said.gpus(), said.world(), rows)
+    return Roster(said.devices.owners(), said.world(), rows)
 
 
 def _texts(book: casebook.Casebook) -> Iterator[tuple[str | None, bytes]]:
@@ -154,16 +169,15 @@ class _Said:
 
     def __init__(self, book: casebook.Casebook) -> None:
         self._book = book
-        self._gpus: dict[tuple[str, str], tuple[set[int], set[int]]] = {}
-        """Nodes and names of GPUs, to the ranks and the local numbers that were told of them."""
+        self.devices = devices.Devices()
         self._worlds: set[int] = set()
         self._nodes: dict[str, dict[str, int]] = {}
         self._local: dict[str, list[int]] = {}
         self._file = ""
         self._singles: dict[str, set[int]] = {}
         """Nodes, and the ranks that were told there with the size of the world."""
-        self._own: dict[int, set[tuple[str, str]]] = {}
-        """Nodes and buses of GPUs that a rank told of."""
+        self._channels: dict[tuple[str, str], set[int]] = {}
+        """Processes and their nodes, to the ranks that NCCL's channels tell of them."""
 
     def begin(self, file: str | None) -> None:
         """Lines of another source follow."""
@@ -206,58 +220,25 @@ class _Said:
         pids = {found["pid"] or found["process"] for found in regexes.ready(_PID).finditer(text)}
         if not pids and (front.voice.number or 0) >= _LEAST_PID:
             pids = {str(front.voice.number)}
+        pids = pids or set(identities(text))
         pid = pids.pop() if len(pids) == 1 else ""
         local, at = regexes.ready(_LOCAL).search(text), regexes.ready(_IP).search(text)
         node = at["node"] if at else voices.short(front.node)
         number = int(local["local"]) if local else None
         if len(ranks) == 1 or local:
-            self._device(node, min(ranks) if len(ranks) == 1 else None, number, text)
+            beside = self.devices.beside(node, min(ranks) if len(ranks) == 1 else None, number, text)
+            if beside is not None and ranks:
+                self.bind(min(ranks), *beside)
         if len(ranks) == 1 and (pid or local):
             self.bind(min(ranks), node, number, pid)
         elif number is not None and pid:
             self._book.voices.place(f":{pid}", node, number)
 
-    def _device(self, node: str, rank: int | None, local: int | None, text: str) -> None:
-        """The GPU that stands beside a rank: by its address on the bus, or as the one that its process sees.
-
-        With a node: `rank 3 -> n1 gpu 3 (0000:1b:00.0)`.
-        """
-        placed = regexes.ready(_DEVICE).search(text) if rank is not None else None
-        if placed is not None and rank is not None:
-            node, local = voices.short(placed["node"]), int(placed["index"])
-            self.bind(rank, node, local)
-        seen = regexes.ready(_VISIBLE).search(text)
-        devices = _numbers(seen["devices"]) if seen else []
-        names = set(addresses(text)) if not regexes.ready(_NO_GPU).search(text) else set()
-        names |= {f"gpu {number}" for number in devices if len(devices) == 1}
-        if rank is not None and placed is None:
-            self._own.setdefault(rank, set()).update((node, name) for name in names)
-        elif len(names) == 1:
-            self._gpu(node, names.pop(), rank, local)
-        for place, number in enumerate(devices if len(devices) > 1 else ()):
-            self._gpu(node, f"gpu {number}", None, place)
-
-    def gpus(self) -> dict[tuple[str, str], tuple[int | None, int | None]]:
-        """Node and name of each GPU to rank and local rank; none of either where two are told."""
-        for rank, places in self._own.items():
-            if len(places) == 1:
-                self._gpu(*min(places), rank, None)
-        return {
-            place: (min(ranks) if len(ranks) == 1 else None, min(local) if len(local) == 1 else None)
-            for place, (ranks, local) in self._gpus.items()
-        }
-
-    def _gpu(self, node: str, name: str, rank: int | None, local: int | None) -> None:
-        """A GPU is that of a rank, or of a local one."""
-        ranks, numbers = self._gpus.setdefault((node, name), (set(), set()))
-        ranks |= set() if rank is None else {rank}
-        numbers |= set() if local is None else {local}
-
     def tasks(self, text: str) -> None:
         """A line of srun about tasks of a node: `error: n2: tasks 8-15: Terminated`."""
         found = regexes.ready(_STEP_TASKS).search(text)
         if found is not None and not self._book.saying(rules.Says.LAUNCHER):
-            self._book.voices.on(found["node"], _numbers(found["tasks"])[: voices.MOST_LOCAL])
+            self._book.voices.on(found["node"], _listed(found["tasks"]))
 
     def _layout(self, body: str, node: str) -> None:
         """Which ranks a node has."""
@@ -282,6 +263,10 @@ class _Said:
                 self._local[node] = numbers
             elif len(self._local.get(node, ())) == len(numbers):
                 self._bind_all(node, self._local[node], numbers)
+        for pattern in _RANKS_ON if "ranks" in body else ():
+            on = regexes.ready(pattern).search(body)
+            if on is not None:
+                self._book.voices.on(on["node"] or node, _listed(on["ranks"]))
         through = "global_rank_mapping" in body
         first = 0
         for found in regexes.ready(_MAPPING).finditer(body) if through or "WORLD INFO DICT" in body else ():
@@ -293,13 +278,14 @@ class _Said:
         for number, rank in zip(local, ranks, strict=False):
             self.bind(rank, node, number)
 
-    def gpu(self, text: str) -> None:
-        """A line of `nvidia-smi` that tells the number of a GPU."""
+    def channel(self, text: str) -> None:
+        """A line of NCCL in which a process tells its own rank among others: channels, trees."""
         front = prefixes.split(text)
-        found = regexes.ready(_INDEX).search(front.body)
-        index = int(found["index"]) if found else front.voice.number
-        if index is not None and index < voices.MOST_LOCAL and "xid" not in text:
-            self._gpu(voices.short(front.node), bus_of(text), None, index)
+        found = regexes.ready(_CHANNEL).search(front.body)
+        tree = regexes.ready(_TREE).search(front.body)
+        rank = (found["to"] if found["receive"] else found["from"]) if found else tree["rank"] if tree else ""
+        if rank and front.voice.name and len(self._channels) < voices.MAX_VOICES:
+            self._channels.setdefault((front.voice.name, front.node or ""), set()).add(int(rank))
 
     def communicators(self) -> None:
         """NCCL's communicators of all ranks: rank, device, bus and process in one line."""
@@ -313,10 +299,16 @@ class _Said:
                 continue
             node = voices.short(signal.node)
             self.bind(rank, node, signal.local_rank, signal.voice.name.rpartition(":")[2])
+            if "nvml" in signal.fields:
+                self.devices.add(node, f"gpu {signal.fields['nvml']}", rank, None)
             if len(bus) >= 4:
                 name = f"{int(bus[:-3], 16):02x}:{int(bus[-3:-1], 16):02x}"
-                self._gpu(node, name, rank, signal.local_rank)
+                self.devices.add(node, name, rank, signal.local_rank)
         self._worlds |= {top} if top > 1 else set()
+        ranks = [min(told) for told in self._channels.values() if len(told) == 1]
+        if not entries and len(ranks) == len(self._channels) == len(set(ranks)):
+            for (name, node), told in self._channels.items():
+                self.bind(min(told), voices.short(node), None, name.rpartition(":")[2])
 
     def world(self) -> int | None:
         """How many ranks there are; where as many nodes told one each, those are theirs."""
@@ -331,10 +323,18 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d{1,6}", text)]
 
 
-def bus_of(text: str) -> str:
-    """Bus and device of a PCI address, lower case: `1b:00` of `PCI:0000:1B:00.0`; empty for anything else."""
-    found = regexes.ready(_BUS).search(text)
-    return f"{found['bus']}:{found['dev']}".lower() if found else ""
+def _listed(text: str) -> list[int]:
+    """The numbers of a list with spans, as many as a node has ranks.
+
+    >>> _listed("8-11,13"), _listed("8 9 10"), _listed("8..9")
+    ([8, 9, 10, 11, 13], [8, 9, 10], [8, 9])
+    """
+    spans = ((int(found[1]), int(found[2] or found[1])) for found in regexes.ready(_SPAN).finditer(text))
+    found = [range(first, min(last, first + voices.MOST_LOCAL) + 1) for first, last in spans]
+    return list(itertools.islice(itertools.chain.from_iterable(found), voices.MOST_LOCAL))
+
+
+_SPAN = r"(\d{1,6})(?:(?:-|\.\.)(\d{1,6}))?"
 
 
 _TABLE = ("elastic_root", "elastic_table_host", "elastic_table_rank", "elastic_table_exit")
@@ -365,6 +365,6 @@ def _rows(book: casebook.Casebook) -> Iterator[Row]:
         )
 
 
-def addresses(text: str) -> list[str]:
-    """Bus addresses that a text holds."""
-    return [bus_of(found[0]) for found in regexes.ready(_ADDRESS).finditer(text)]
+def identities(text: str) -> list[str]:
+    """What a text names processes by that is no number: ids of actors, workers, containers."""
+    return [found["id"].lower() for found in regexes.ready(_IDENTITY).finditer(text)]

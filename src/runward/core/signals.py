@@ -71,6 +71,9 @@ class Source(NamedTuple):
     node: str | None = None
     year: int | None = None
     """Completes time stamps that have no year."""
+    local: int | None = None
+    """Its number among those of one node, where only that is known, and which node's it is."""
+    place: str = ""
 
 
 _PART = "\0"
@@ -100,7 +103,7 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
     begins = not rule.body or _begins(rule.pattern, front.body)
     if not begins and not _reported(rule.pattern, front):
         return None
-    other = _told(groups, front)
+    other, speaker = _told(groups, front), voice_of(front, source)
     return Signal(
         rule=rule.name,
         role=rule.role,
@@ -116,8 +119,16 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
         local_rank=front.local_rank,
         level=front.level,
         aside=not begins or front.level in CALM,
-        voice=other or (front.voice._replace(assumed=False) if groups.get("rank") else front.voice),
+        voice=other or (speaker._replace(assumed=False) if groups.get("rank") else speaker),
     )
+
+
+def voice_of(front: prefixes.Prefix, source: Source) -> voices.Voice:
+    """Who speaks: whom the front of the line names, else the process whose log it is."""
+    said = front.voice
+    if source.local is None or said.name or said.number is not None:
+        return said
+    return voices.Voice("", said.rank, source.local, source.place, local=True)
 
 
 def _told(groups: Mapping[str, str], front: prefixes.Prefix) -> voices.Voice | None:

@@ -176,7 +176,7 @@ class Grouper:
             not plain or front.level in ("WARNING", "WARN", "INFO", "DEBUG"),
             self._ignoring,
             said is not None or led,
-            self._lead.voice if led else front.voice,
+            self._lead.voice if led else signals.voice_of(front, self._source),
             lead if not plain and _may_front(lead, front) else "",
         )
         self._ignoring = False

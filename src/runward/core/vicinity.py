@@ -3,7 +3,7 @@
 import itertools
 from typing import NamedTuple
 
-from runward.core import casebook, regexes, signals, voices
+from runward.core import casebook, regexes, roster, signals, voices
 
 _PROMPT = (
     rb"(?m)^\[?(?:[\w.-]{1,40}@)?(?P<node>[A-Za-z][\w.-]{0,60})?(?:[: ][^\n$#]{0,60})?[$#] "
@@ -30,11 +30,10 @@ def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str
         for found in regexes.ready(_DEAD).finditer(before[-_REPORT // 8 :])
         if found[1]
     ]
-    below = [
-        ((found[1] or found[2]).decode(), "")
-        for found in regexes.ready(_DEAD).finditer(text[at : at + _REPORT // 4])
-    ]
-    return told[-1:] or below[:1]
+    behind = text[at : at + _REPORT // 4]
+    below = [((found[1] or found[2]).decode(), "") for found in regexes.ready(_DEAD).finditer(behind)]
+    same = behind.partition(b"\n")[2].partition(b"\nTraceback")[0].decode("utf-8", "replace")
+    return told[-1:] or [*below[:1], *((one, "") for one in roster.identities(same)[:1])]
 
 
 _CALLER = rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})(?:, ip=([\w.:-]+))?"

@@ -95,12 +95,12 @@ class Voices:
             _keep(self._said, voice.name, voice.rank)
             _keep(self._pids, voice.name.rpartition(":")[2], voice.rank)
         self._pod(voice)
-        if voice.node and (voice.rank is not None or voice.name):
+        if voice.node and (voice.rank is not None or voice.name or voice.local):
             self.on(voice.node, () if voice.rank is None else (voice.rank,))
         if voice.number is None:
             return
         place = (short(voice.node), voice.number)
-        if voice.local and len(self._ended) < MAX_VOICES:
+        if voice.local and voice.rank is None and len(self._ended) < MAX_VOICES:
             self._ended[place] = None
         if voice.rank is not None:
             if _keep(self._pairs, place, voice.rank):
@@ -121,7 +121,7 @@ class Voices:
     def on(self, node: str, ranks: Iterable[int]) -> None:
         """These ranks are on `node`, whatever their numbers there."""
         node = short(node)
-        if node not in self._nodes and len(self._nodes) >= MAX_VOICES:
+        if not node or (node not in self._nodes and len(self._nodes) >= MAX_VOICES):
             return
         known = self._nodes.setdefault(node, set())
         if len(known) <= MOST_LOCAL and not known.issuperset(ranks):
@@ -144,6 +144,15 @@ class Voices:
     def one_a_node(self, ranks: Mapping[str, int]) -> None:
         """Each of these nodes has one rank."""
         self._alone.update({short(node): rank for node, rank in ranks.items()})
+
+    @property
+    def nodes(self) -> set[str]:
+        """Nodes of which a rank or a process was told."""
+        return {*self._nodes, *self._alone} - {""}
+
+    def only(self, node: str) -> int | None:
+        """The rank of a node, where every node has one."""
+        return (self._alone or self._one_each()).get(short(node))
 
     def process(self, pid: str, node: str) -> int | None:
         """The rank of a process id, of `node` where that is known."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from runward.core import (
     candidates,
     casebook,
+    devices,
     exits,
     failures,
     prefixes,
@@ -85,7 +86,8 @@ def by_process(case: Case) -> int | None:
         return None
     signal, book = case.chosen.entry.signal, case.book
     here = voices.short(signal.node)
-    named = [*((pid, here) for pid in vicinity.pids(signal)), *vicinity.of_report(signal, book)]
+    told = (*vicinity.pids(signal), *roster.identities(signal.text))
+    named = [*((pid, here) for pid in told), *vicinity.of_report(signal, book)]
     ranks = (book.voices.process(pid, node or here) for pid, node in named)
     return next((rank for rank in ranks if rank is not None), None)
 
@@ -108,7 +110,8 @@ def by_gpu(case: Case) -> int | None:
     asked = vicinity.asked(signal, case.book)
     node = voices.short(signal.node) or asked.node or _known_node(signal.text, case.book)
     told = f"{signal.fields.get('bus', '')} {signal.text} {asked.command}"
-    for bus in dict.fromkeys([roster.bus_of(signal.fields.get("bus", "")), *roster.addresses(told)]):
+    named = [devices.bus_of(signal.fields.get("bus", "")), *devices.addresses(told), *devices.serials(told)]
+    for bus in dict.fromkeys(named):
         rank = _by_bus(bus, node, case)
         if rank is not None:
             return rank
@@ -116,15 +119,21 @@ def by_gpu(case: Case) -> int | None:
     if index is None:
         return None
     number = int(index[1] or index[2])
-    if any(name.startswith("gpu ") for _, name in case.known.buses):
+    if any(name.startswith("gpu ") and at in (node, "") for at, name in case.known.buses):
         return _by_bus(f"gpu {number}", node, case)
     return case.book.voices.local(number, node) if node else None
+
+
+def by_node(case: Case) -> int | None:
+    """The rank of the node that the line is about, where every node has one."""
+    signal = case.chosen.entry.signal if case.chosen.entry else None
+    return case.book.voices.only(signal.node or _known_node(signal.text, case.book)) if signal else None
 
 
 def _known_node(text: str, book: casebook.Casebook) -> str:
     """The one node of those that are heard of which a line names anywhere."""
     words = set(regexes.ready(_WORDS).findall(text))
-    named = {voices.short(node) for node in book.nodes} & words
+    named = ({voices.short(node) for node in book.nodes} | book.voices.nodes) & words
     return named.pop() if len(named) == 1 else ""
 
 

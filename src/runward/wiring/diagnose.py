@@ -242,19 +242,20 @@ def case(loaded: app.Engine, raw: Mapping[str, object], folder: str) -> failures
     name, many = raw.get("log_file"), raw.get("logs")
     if isinstance(many, Mapping):
         paths = log_names.of_attempt(map(str, many), None)
-        ranks = log_names.ranks_of(paths)
-        logs = [_given(path, many[path], rank) for path, rank in zip(paths, ranks, strict=True)]
+        owners = log_names.owners_of(paths)
+        logs = [_given(path, many[path], owner) for path, owner in zip(paths, owners, strict=True)]
     elif isinstance(name, str):
         logs = [log_paths.open_log(os.path.join(folder, name), [])]
     else:
-        logs = [_given("log", raw.get("log"), None)]
+        logs = [_given("log", raw.get("log"), log_names.Owner())]
     return app.judge(loaded, logs, ctx)
 
 
-def _given(path: str, text: object, rank: int | None) -> app.Log:
+def _given(path: str, text: object, owner: log_names.Owner) -> app.Log:
     """A log of a case that stands in the case itself."""
     data = str(text or "").encode("utf-8", "surrogatepass")
-    return app.Log(signals.Source(path, rank, None, 2026), [log_data.Chunk(0, data)])
+    source = signals.Source(path, owner.rank, None, 2026, owner.local, owner.place)
+    return app.Log(source, [log_data.Chunk(0, data)])
 
 
 def said(*, exit_code: str | None, state: str | None, context_file: str | None) -> contexts.Context:

@@ -1,6 +1,6 @@
 """A process of this machine as something to diagnose while it lives."""
 
-from runward.core import context, errors, job
+from runward.core import context, errors, job, log_names
 from runward.probes import processes
 from runward.wiring import attached, log_paths
 from runward.wiring.diagnose import Sources
@@ -23,7 +23,7 @@ def diagnosable(pid: str) -> Sources:
                 next_step="Name its log: runward diagnose LOG.",
             )
         )
-    found = log_paths.readable(outputs, [None] * len(outputs))
+    found = log_paths.readable(outputs, [log_names.Owner()] * len(outputs))
     known = context.Context(running=not status.state.final, exit=_exit(status))
     return Sources(found.logs, known, notes=found.notes, files=found.files)
 

@@ -16,6 +16,7 @@ from runward.scan import reading
 MOST = 65_536
 """Files of one question."""
 STDIN = "-"
+_NOBODY = log_names.Owner()
 _HELD = 500
 """Files that are kept open from the first look on: none of them can go away before it is read."""
 SMALL = 128 << 10
@@ -62,20 +63,20 @@ def named(targets: Sequence[str], attempt: int | None = None) -> Found:
     paths = log_names.of_attempt([path for path, _ in asked], attempt)
     if not paths:
         raise errors.NotFound(errors.Problem(f"there is no folder of attempt {attempt}", targets[0]))
-    found = readable(paths, log_names.ranks_of(paths), must)
+    found = readable(paths, log_names.owners_of(paths), must)
     if not found.logs:
         raise errors.NotFound(errors.Problem("none of its files can be read", targets[0]))
     return found._replace(one_attempt=len(paths) < len(asked))
 
 
-def readable(paths: Sequence[str], ranks: Sequence[int | None], must: Container[str] = ()) -> Found:
+def readable(paths: Sequence[str], owners: Sequence[log_names.Owner], must: Container[str] = ()) -> Found:
     """Those of the files that can be read. Raises UsageError, NotFound for one of `must` that cannot."""
     logs: list[app.Log] = []
     files: list[reading.LogFile] = []
     notes: list[str] = []
-    for path, rank in zip(paths, ranks, strict=True):
+    for path, owner in zip(paths, owners, strict=True):
         try:
-            logs.append(open_log(path, files, rank))
+            logs.append(open_log(path, files, owner))
         except errors.RunwardError as error:
             if path in must:
                 raise
@@ -104,14 +105,14 @@ def _paths(target: str) -> list[str]:
     return found
 
 
-def open_log(path: str, opened: list[reading.LogFile], rank: int | None = None) -> app.Log:
-    """A log file of any kind, or a pipe; of that rank where it is one rank's."""
+def open_log(path: str, opened: list[reading.LogFile], owner: log_names.Owner = _NOBODY) -> app.Log:
+    """A log file of any kind, or a pipe; of that owner where it is one process's."""
     if is_piped(path):
         return _piped(path, opened)
     file = reading.LogFile(path, held=len(opened) < _HELD)
     opened.append(file)
     year = time.gmtime(file.changed_at).tm_year
-    source = signals.Source(path, rank, None, year)
+    source = signals.Source(path, owner.rank, None, year, owner.local, owner.place)
     return app.Log(source, file.chunks(), counted=False, lean=file.size >= SMALL, notes=file.notes)
 
 

@@ -74,7 +74,7 @@ def diagnosable(target: str) -> diagnose.Sources:
     record = record_of(target)
     names = cluster(settings.Settings()).paths(record)
     state = words.state_of(record.word)
-    found = log_paths.readable(names, log_names.ranks_of(names))
+    found = log_paths.readable(names, log_names.owners_of(names))
     return diagnose.Sources(
         found.logs,
         context.Context(
