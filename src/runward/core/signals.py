@@ -154,7 +154,8 @@ def _reported(pattern: str, front: prefixes.Prefix) -> bool:
 
 
 def _rank(groups: Mapping[str, str], front: prefixes.Prefix, source: Source) -> int | None:
-    said = groups.get("rank", "")
+    """Whom the words name; else who speaks, by the front of the line before its words: those may count in a group."""
+    said = groups.get("rank") or ("" if front.rank is not None else groups.get("own", ""))
     if said.isascii() and said.isdigit() and len(said) < 8:
         return int(said)
     return front.rank if front.rank is not None else source.rank
