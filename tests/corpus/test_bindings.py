@@ -159,6 +159,43 @@ def test_logs_that_each_node_numbers_anew_are_those_of_local_ranks(front: str, r
     assert (found.cause, found.rank) == ("exception", rank)
 
 
+_ROWS = [(r, f"n{r // 4}", 700 + r, r % 4, f"0000:{r % 4 + 1}b:00.0") for r in range(8)]
+_TABLES = {
+    "blanks": "rank  host  pid   gpu\n" + "".join(f"{r}  {n}  {p}  {k}\n" for r, n, p, k, _ in _ROWS),
+    "bars": "| Rank | Host | PID | GPU |\n|---|---|---|---|\n" + "".join(f"| {r} | {n} | {p} | {k} |\n" for r, n, p, k, _ in _ROWS),
+    "commas": "rank,hostname,pid,local_rank,bus\n" + "".join(f"{r},{n},{p},{k},{b}\n" for r, n, p, k, b in _ROWS),
+    "turned": "node,local rank,pid,global rank,bus\n" + "".join(f"{n},{k},{p},{r},{b}\n" for r, n, p, k, b in _ROWS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("table", _TABLES.values(), ids=_TABLES)
+def test_a_table_of_ranks_binds_what_its_columns_hold(table: str) -> None:
+    assert _guess(table + _STEPS + _KILLED) == ("host_oom", 6)
+    assert _guess(table + _STEPS + "n1: GPU 2 has fallen off the bus\n") == ("gpu_hardware", 6)
+    if "bus" in table:
+        gone = "n1 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+        assert _guess(table + _STEPS + gone) == ("gpu_hardware", 6)
+
+
+@pytest.mark.parametrize(
+    ("told", "rank"),
+    [
+        ("worker pids by rank: {4: 704, 5: 705, 6: 706}\n", 6),
+        ("rank/pid: (4=704) (6=706)\n", 6),
+        ("root  704 99 python train.py --local_rank=0\nroot  706 99.1 python train.py --local_rank=2\n", 2),
+        ("n1: [PID:706] Distributed environment: MULTI_GPU  Process index: 6  Local process index: 2\n", 6),
+    ],
+    ids=["dict", "pairs", "ps", "accelerate"],
+)
+def test_a_process_is_the_rank_of_any_list_that_holds_both(told: str, rank: int) -> None:
+    assert _guess(told + _STEPS + _KILLED) == ("host_oom", rank)
+
+
+def test_a_node_on_which_ranks_said_who_they_are_has_a_block_of_them() -> None:
+    told = _each("n{n}: initializing distributed: GLOBAL_RANK: {r}, MEMBER: 1/8", range(8))
+    assert _guess(told + _STEPS + "n1: GPU 2 has fallen off the bus\n") == ("gpu_hardware", 6)
+
+
 _ENDED = "E01 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -11) local_rank: 2 (pid: 39) of binary: python\n"
 _SPAWN = (
     f"{_TRACE}torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGSEGV\n"
@@ -178,8 +215,9 @@ _SPAWN = (
         ("GROUP_RANK=1 LOCAL_WORLD_SIZE=4\n", 6),
         ("SLURM_NODEID=1 SLURM_NTASKS_PER_NODE=4\n", 6),
         ("[rank0] backend nccl, world_size=16\n", None),
+        ("Namespace(machine_rank=0, num_machines=1)\n", 2),
     ],
-    ids=["one-node", "detectron", "detectron-argv", "accelerate", "torchrun", "dashes", "elastic", "slurm", "not-told"],
+    ids=["one-node", "detectron", "detectron-argv", "accelerate", "torchrun", "dashes", "elastic", "slurm", "not-told", "one-machine"],
 )  # fmt: skip
 def test_a_launchers_local_number_is_a_rank_by_its_place_among_the_nodes(ended, told, rank) -> None:
     assert _guess(told + _STEPS + ended) == ("segfault", rank)

@@ -1,5 +1,7 @@
 """Which GPU is whose: by its address on the bus, its number, its serial name, as the log binds them to ranks."""
 
+from collections.abc import Mapping
+
 from runward.core import prefixes, regexes, voices
 
 _VISIBLE = r"(?i)visible_devices['\"]?[ =:]{1,3}['\"\[]{0,2}(?P<devices>\d[\d, ]{0,60})"
@@ -47,6 +49,13 @@ class Devices:
         for place, number in enumerate(visible if len(visible) > 1 else ()):
             self.add(node, f"gpu {number}", None, place)
         return (node, local) if placed is not None and local is not None else None
+
+    def tabled(self, node: str, rank: int, row: Mapping[str, str]) -> None:
+        """The GPU in a row of a table: by its number, its address or its serial name."""
+        number, bus = row.get("gpu", ""), row.get("bus", "")
+        names = {f"gpu {number}" if number.isdecimal() else "", bus_of(bus), *serials(bus)}
+        for name in names - {""}:
+            self.add(node, name, rank, None)
 
     def listed(self, text: str) -> None:
         """A line of `nvidia-smi`, lower case, that tells the number of a GPU."""

@@ -1,4 +1,7 @@
-"""A table of all ranks that some tool printed into the log: which one is behind the others, or idle while they wait."""
+"""A table of all ranks that some tool printed into the log: which one is behind the others, or idle while they wait.
+
+And whose each process, node and GPU is, where it has such columns.
+"""
 
 import re
 from collections.abc import Iterator
@@ -66,3 +69,50 @@ def _rows(names: list[str], data: bytes, at: int, file: str | None) -> Iterator[
 
 
 _DIGITS = 6
+
+_KINDS = {
+    "rank": ("rank", "global_rank", "world_rank", "globalrank", "procid"),
+    "pid": ("pid", "process", "processid", "process_id"),
+    "node": ("node", "host", "hostname", "ip", "machine", "nodename"),
+    "local": ("local_rank", "local", "lrank", "localrank", "local_id", "localid"),
+    "gpu": ("gpu", "device", "cuda", "gpu_id", "gpu_index", "dev"),
+    "bus": ("bus", "pci", "bus_id", "busid", "pci_bus", "pci_bus_id", "uuid", "gpu_uuid"),
+}
+"""What a column holds, by its name."""
+_WORD = re.compile(r"[#A-Za-z][\w .()-]{0,24}$")
+_RULE = re.compile(r"[-=+|: ]*$")
+
+
+class Columns(NamedTuple):
+    """The head of a table in which each line is one rank."""
+
+    mark: str
+    """What stands between the cells; empty: blanks."""
+    kinds: tuple[str, ...]
+
+    def row(self, text: str) -> dict[str, str] | None:
+        """The cells of one line by what they hold, `rank` among them; empty for a line between, None behind the end."""
+        if _RULE.match(text):
+            return {}
+        cells = _cells(text, self.mark)
+        said = dict(zip(self.kinds, cells, strict=False))
+        rank = said.get("rank", "")
+        if len(cells) != len(self.kinds) or not rank.isdecimal() or len(rank) > _DIGITS:
+            return None
+        return {kind: cell for kind, cell in said.items() if kind}
+
+
+def columns(text: str) -> Columns | None:
+    """The head that a line is: of a rank and at least one thing that belongs to it."""
+    mark = "|" if text.count("|") > 1 else "," if text.count(",") > 1 else "\t" if "\t" in text else ""
+    names = _cells(text, mark)
+    if not all(map(_WORD.match, names)):
+        return None
+    plain = [name.lower().strip("# ").replace(" ", "_").replace("-", "_") for name in names]
+    kinds = tuple(next((kind for kind, words in _KINDS.items() if name in words), "") for name in plain)
+    known = [kind for kind in kinds if kind]
+    return Columns(mark, kinds) if "rank" in known and 1 < len(known) == len(set(known)) else None
+
+
+def _cells(text: str, mark: str) -> list[str]:
+    return [cell.strip() for cell in text.strip().strip("|").split(mark)] if mark else text.split()

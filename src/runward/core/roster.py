@@ -4,12 +4,10 @@ Launchers and libraries say it once, mostly at the start: `rank 3 (pid 71)`, NCC
 DeepSpeed's mapping, Ray's list of workers. All of it becomes voices, so that whatever names only one of them is known.
 """
 
-import itertools
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from runward.core import casebook, devices, prefixes, regexes, rules, voices
+from runward.core import casebook, devices, node_ranks, prefixes, rank_tables, regexes, rules, voices
 
 _MOST_BYTES = 8 << 20
 _LINE = 1000
@@ -32,6 +30,7 @@ _BESIDE = (
     b"worker",
     b"container",
     b"ranks",
+    b"process index",
     _BUS_END,
 )
 _COUNTS = (
@@ -45,31 +44,21 @@ _COUNTS = (
     b"world info dict",
     b"omp_num_threads",
 )
-_THREADS = "Setting OMP_NUM_THREADS environment variable for each process"
-"""What torchrun says where it starts several processes."""
-_SEVERAL = 2
 _TASKS = b": task"
 _RANK = (
     r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )"
     r"(?:(?:(?:global|world)[ _]?)?rank|process[ _](?:index|id)|slurm_procid|(?:(?:ompi|mv2)_comm_world|pmix?)_rank)"
     r"['\"]?[ =:]{0,3}['\"]?(?P<rank>\d{1,6})(?![\w.])"
 )
-_LOCAL = r"(?i)(?:local[ _-]?rank(?:id)?|slurm_localid)['\"]?[ =:]{1,3}['\"]?(?P<local>\d{1,3})(?!\d)"
+_LOCAL = (
+    r"(?i)(?:local(?:[ _-]?rank(?:id)?| process index)|slurm_localid)"
+    r"['\"]?[ =:]{1,3}['\"]?(?P<local>\d{1,3})(?!\d)"
+)
+_PS = r"[a-z_][\w-]{0,31}\+? +(?P<pid>\d{2,8}) +[\d.]+ "
+"""The front of a line of `ps`."""
+_OF_RANKS = r"(?i)\bpids?\b.{0,60}\branks?\b|\branks?\b.{0,60}\bpids?\b"
+_OF_PID = r"[{\[( ](?P<rank>\d{1,6}) ?[:=] ?(?P<pid>\d{3,8})(?=[,;}\]) ]|$)"
 _PID = r"(?i)\bpid(?:\(s\))?['\"]?[ =:#]{0,8}(?P<pid>\d{1,8})(?!\d)|\bprocess (?P<process>\d{2,8})(?= spawned|: | \()"
-_NODE_RANK = (
-    r"(?i)(?<!comm_world_)(?:(?:node|machine|group)[ _-]?rank|slurm_nodeid)"
-    r"['\"]?[ =:]{1,3}['\"]?(?P<index>\d{1,4})(?!\d)"
-)
-_PER_NODE = (
-    r"(?i)(?:nproc[_-]per[_-]node|num_local_procs|local_world_size|gpus[_-]per[_-](?:node|machine)|ntasks_per_node"
-    r"|processes_per_(?:node|machine|host)|(?<=num_)gpus(?=.{1,200}\bnum_machines)|(?<=num-)gpus(?=.{1,200}\bnum-machines))"
-    r"['\"]?[ =:]{1,3}['\"]?(?P<count>\d{1,3})(?!\d)"
-)
-_MACHINES = r"(?i)num[_-](?:machines|nodes)['\"]?[ =:]{1,3}['\"]?(?P<machines>\d{1,4})(?!\d)"
-_PROCESSES = r"(?i)num[_-]processes['\"]?[ =:]{1,3}['\"]?(?P<processes>\d{1,5})(?!\d)"
-_LAYOUT = (("index", _NODE_RANK), ("count", _PER_NODE), ("machines", _MACHINES), ("processes", _PROCESSES))
-_LISTS = r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]"
-_MAPPING = r"'(?:[\w.-]{1,40}@)?(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
 _WORLD = (
     r"(?i)(?<![\w-])(?:global_)?world[ _]?sizes?['\"]?[ =:]{1,3}['\"\[]?(?P<world>\d{1,6})(?!\d)"
     r"|MEMBER: \d+/(?P<members>\d{1,6})"
@@ -79,7 +68,6 @@ _OWN = (
     r"rank(?: is)?['\"]?[ =:]{1,3}['\"]?\d{1,6}['\"]?(?=[,;) ]|\s*$)"
 )
 """A message that begins with the rank of the process that says it."""
-_STEP_TASKS = r"error: (?P<node>[\w.-]{1,80}): tasks? \[?(?P<tasks>\d[\d,-]{0,200})\]?: "
 _OF_NCCL = (b"nccl info", b"] -> ", b"trees [")
 _CHANNEL = r"Channel \d+(?:/\d+)? : (?P<from>\d+)\[\w+\] -> (?P<to>\d+)\[\w+\](?P<receive> \[receive\])?"
 _TREE = r"Trees \[\d+\] [\d/-]{5,30}->(?P<rank>\d{1,6})->"
@@ -88,17 +76,7 @@ _IDENTITY = (
     r"(?P<id>(?=[0-9a-f]*\d)[0-9a-f]{8,64})\b"
 )
 """What a scheduler names a process by, where it is no number."""
-_SOME = r"(?P<ranks>\d{1,5}(?:(?:, ?| |-|\.\.)\d{1,5}){0,32})"
-_HOST = r"(?P<node>[a-z][\w.-]{0,60}\d)"
-_RANKS_ON = (
-    rf"(?i)^\W?(?P<node>)(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}[\])]?\s*$",
-    rf"(?i)\b{_HOST}\)?(?::| =| ->| has| runs| holds|,)? \(?(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}\b",
-    rf"(?i)\branks[ :=\[(]{{1,3}}{_SOME}[\])]?[:,]? (?:are |is |run )?(?:on|at|->|=>|@) (?:node |host )?{_HOST}",
-    rf"(?i)\branks (?:on|of|at) (?:node |host )?{_HOST}(?: are)?[ :=\[(]{{1,3}}{_SOME}\b",
-)
-"""Lists of the ranks of a node."""
 _IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
-_NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
 _LISTED = (
     r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
     r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})\b"
@@ -132,20 +110,22 @@ class Row(NamedTuple):
 
 def learn(book: casebook.Casebook) -> Roster:
     """Tell the book's voices what its lines bind, and give the rest."""
-    said = _Said(book)
+    said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER))
     for file, text in _texts(book):
         said.begin(file)
         for line in text.splitlines():
+            if said.row(line):
+                continue
             low = line[:_LINE].lower()
-            named = b"rank" in low or b"procid" in low
+            named = b"rank" in low or b"procid" in low or b"process index" in low
             if (named and any(word in low for word in _BESIDE)) or any(word in low for word in _COUNTS):
                 said.line(line[:_LINE].decode("utf-8", "replace"))
             elif _BUS_END in low or b"uuid: gpu-" in low:
                 said.devices.listed(low.decode("utf-8", "replace"))
             elif _OF_NCCL[0] in low and (_OF_NCCL[1] in low or _OF_NCCL[2] in low):
                 said.channel(line[:_LINE].decode("utf-8", "replace"))
-            elif _TASKS in low:
-                said.tasks(line[:_LINE].decode("utf-8", "replace"))
+            elif _TASKS in low and not launched:
+                said.nodes.tasks(line[:_LINE].decode("utf-8", "replace"))
     rows = tuple(_rows(book))
     for row in rows:
         said.bind(row.rank, row.node, row.local, row.pid)
@@ -171,17 +151,34 @@ class _Said:
         self._book = book
         self.devices = devices.Devices()
         self._worlds: set[int] = set()
-        self._nodes: dict[str, dict[str, int]] = {}
-        self._local: dict[str, list[int]] = {}
+        self.nodes = node_ranks.Nodes(book.voices)
         self._file = ""
         self._singles: dict[str, set[int]] = {}
         """Nodes, and the ranks that were told there with the size of the world."""
+        self._columns: rank_tables.Columns | None = None
+        """The head of the table in whose rows the next line may be one."""
         self._channels: dict[tuple[str, str], set[int]] = {}
         """Processes and their nodes, to the ranks that NCCL's channels tell of them."""
 
     def begin(self, file: str | None) -> None:
         """Lines of another source follow."""
-        self._file = file or ""
+        self._file, self._columns = file or "", None
+
+    def row(self, line: bytes) -> bool:
+        """Take a line as a row of the table that was begun; gives whether it is one."""
+        if self._columns is None:
+            return False
+        front = prefixes.split(line[:_LINE].decode("utf-8", "replace"))
+        row = self._columns.row(front.body)
+        if not row:
+            self._columns = None if row is None else self._columns
+            return row is not None
+        rank, local = int(row["rank"]), row.get("local") or row.get("gpu", "")
+        node = voices.short(row.get("node") or front.node)
+        pid = row.get("pid", "")
+        self.bind(rank, node, int(local) if local.isdecimal() else None, pid if pid.isdecimal() else "")
+        self.devices.tabled(node, rank, row)
+        return True
 
     def bind(self, rank: int, node: str = "", local: int | None = None, pid: str = "") -> None:
         """These belong to one rank."""
@@ -194,7 +191,8 @@ class _Said:
         """One line in which a rank may be bound to something."""
         front = prefixes.split(text)
         body, voice = front.body, front.voice
-        self._layout(body, voices.short(front.node))
+        self._columns = rank_tables.columns(body)
+        self.nodes.line(body, voices.short(front.node))
         world = {int(found["world"] or found["members"]) for found in regexes.ready(_WORLD).finditer(body)}
         self._worlds |= world if len(world) == 1 else set()
         ranks = {int(found["rank"]) for found in regexes.ready(_RANK).finditer(body)}
@@ -205,6 +203,8 @@ class _Said:
         if len(ranks) == 1 and world and front.node and not voice.name:
             self._singles.setdefault(front.node, set()).update(ranks)
         own = world or regexes.ready(_LOCAL).search(body) or regexes.ready(_OWN).match(body)
+        if len(ranks) == 1 and own and front.node:
+            self._book.voices.on(front.node, ranks)
         if len(ranks) == 1 and own and voice.name and voice.rank is None:
             self._book.voices.hear(voice._replace(rank=min(ranks)))
         self._bound(text if text.startswith("{") else body, front, ranks)
@@ -217,10 +217,14 @@ class _Said:
                 voices.short(front.node),
                 pid=found["pid"] or found["pid2"],
             )
+        pairs = list(regexes.ready(_OF_PID).finditer(text)) if regexes.ready(_OF_RANKS).search(text) else []
+        for found in pairs if len(pairs) > 1 else ():
+            self.bind(int(found["rank"]), voices.short(front.node), pid=found["pid"])
         pids = {found["pid"] or found["process"] for found in regexes.ready(_PID).finditer(text)}
         if not pids and (front.voice.number or 0) >= _LEAST_PID:
             pids = {str(front.voice.number)}
-        pids = pids or set(identities(text))
+        listed = regexes.ready(_PS).match(text) if not pids else None
+        pids = pids or ({listed["pid"]} if listed else set(identities(text)))
         pid = pids.pop() if len(pids) == 1 else ""
         local, at = regexes.ready(_LOCAL).search(text), regexes.ready(_IP).search(text)
         node = at["node"] if at else voices.short(front.node)
@@ -233,50 +237,6 @@ class _Said:
             self.bind(min(ranks), node, number, pid)
         elif number is not None and pid:
             self._book.voices.place(f":{pid}", node, number)
-
-    def tasks(self, text: str) -> None:
-        """A line of srun about tasks of a node: `error: n2: tasks 8-15: Terminated`."""
-        found = regexes.ready(_STEP_TASKS).search(text)
-        if found is not None and not self._book.saying(rules.Says.LAUNCHER):
-            self._book.voices.on(found["node"], _listed(found["tasks"]))
-
-    def _layout(self, body: str, node: str) -> None:
-        """Which ranks a node has."""
-        named = regexes.ready(_NAMED_NODE).search(body)
-        node = voices.short(named["node"]) if named else node
-        known = self._nodes.setdefault(node, {})
-        for name, pattern in _LAYOUT:
-            found = regexes.ready(pattern).search(body)
-            known |= {name: int(found[name])} if found else {}
-        if (
-            "count" not in known
-            and known.get("machines")
-            and not known.get("processes", 1) % known["machines"]
-        ):
-            known["count"] = known["processes"] // known["machines"]
-        self._book.voices.per_node(known.get("count", _SEVERAL if _THREADS in body else 1))
-        if "index" in known and "count" in known:
-            self.bind(known["index"] * known["count"], node, 0)
-        for found in regexes.ready(_LISTS).finditer(body):
-            numbers = _numbers(found["ranks"])
-            if found["which"] == "local":
-                self._local[node] = numbers
-            elif len(self._local.get(node, ())) == len(numbers):
-                self._bind_all(node, self._local[node], numbers)
-        for pattern in _RANKS_ON if "ranks" in body else ():
-            on = regexes.ready(pattern).search(body)
-            if on is not None:
-                self._book.voices.on(on["node"] or node, _listed(on["ranks"]))
-        through = "global_rank_mapping" in body
-        first = 0
-        for found in regexes.ready(_MAPPING).finditer(body) if through or "WORLD INFO DICT" in body else ():
-            ranks = _numbers(found["ranks"])
-            self._bind_all(found["node"], range(len(ranks)), ranks if through else itertools.count(first))
-            first += len(ranks)
-
-    def _bind_all(self, node: str, local: Iterable[int], ranks: Iterable[int]) -> None:
-        for number, rank in zip(local, ranks, strict=False):
-            self.bind(rank, node, number)
 
     def channel(self, text: str) -> None:
         """A line of NCCL in which a process tells its own rank among others: channels, trees."""
@@ -317,24 +277,6 @@ class _Said:
         if world == len(self._singles) and all(len(ranks) == 1 for ranks in self._singles.values()):
             self._book.voices.one_a_node({node: min(ranks) for node, ranks in self._singles.items()})
         return world
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d{1,6}", text)]
-
-
-def _listed(text: str) -> list[int]:
-    """The numbers of a list with spans, as many as a node has ranks.
-
-    >>> _listed("8-11,13"), _listed("8 9 10"), _listed("8..9")
-    ([8, 9, 10, 11, 13], [8, 9, 10], [8, 9])
-    """
-    spans = ((int(found[1]), int(found[2] or found[1])) for found in regexes.ready(_SPAN).finditer(text))
-    found = [range(first, min(last, first + voices.MOST_LOCAL) + 1) for first, last in spans]
-    return list(itertools.islice(itertools.chain.from_iterable(found), voices.MOST_LOCAL))
-
-
-_SPAN = r"(\d{1,6})(?:(?:-|\.\.)(\d{1,6}))?"
 
 
 _TABLE = ("elastic_root", "elastic_table_host", "elastic_table_rank", "elastic_table_exit")

@@ -1,0 +1,105 @@
+"""Which ranks a node has: by a launcher's arguments and variables, its lists and mappings, srun's tasks."""
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from runward.core import regexes, voices
+
+_NODE_RANK = (
+    r"(?i)(?<!comm_world_)(?:(?:node|machine|group)[ _-]?rank|slurm_nodeid)"
+    r"['\"]?[ =:]{1,3}['\"]?(?P<index>\d{1,4})(?!\d)"
+)
+_PER_NODE = (
+    r"(?i)(?:nproc[_-]per[_-]node|num_local_procs|local_world_size|gpus[_-]per[_-](?:node|machine)|ntasks_per_node"
+    r"|processes_per_(?:node|machine|host)|(?<=num_)gpus(?=.{1,200}\bnum_machines)|(?<=num-)gpus(?=.{1,200}\bnum-machines))"
+    r"['\"]?[ =:]{1,3}['\"]?(?P<count>\d{1,3})(?!\d)"
+)
+_MACHINES = r"(?i)num[_-](?:machines|nodes)['\"]?[ =:]{1,3}['\"]?(?P<machines>\d{1,4})(?!\d)"
+_PROCESSES = r"(?i)num[_-]processes['\"]?[ =:]{1,3}['\"]?(?P<processes>\d{1,5})(?!\d)"
+_LAYOUT = (("index", _NODE_RANK), ("count", _PER_NODE), ("machines", _MACHINES), ("processes", _PROCESSES))
+_LISTS = r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]"
+_MAPPING = r"'(?:[\w.-]{1,40}@)?(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
+_STEP_TASKS = r"error: (?P<node>[\w.-]{1,80}): tasks? \[?(?P<tasks>\d[\d,-]{0,200})\]?: "
+_SOME = r"(?P<ranks>\d{1,5}(?:(?:, ?| |-|\.\.)\d{1,5}){0,32})"
+_HOST = r"(?P<node>[a-z][\w.-]{0,60}\d)"
+_RANKS_ON = (
+    rf"(?i)^\W?(?P<node>)(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}[\])]?\s*$",
+    rf"(?i)\b{_HOST}\)?(?::| =| ->| has| runs| holds|,)? \(?(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}\b",
+    rf"(?i)\branks[ :=\[(]{{1,3}}{_SOME}[\])]?[:,]? (?:are |is |run )?(?:on|at|->|=>|@) (?:node |host )?{_HOST}",
+    rf"(?i)\branks (?:on|of|at) (?:node |host )?{_HOST}(?: are)?[ :=\[(]{{1,3}}{_SOME}\b",
+)
+"""Lists of the ranks of a node."""
+_NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
+_SPAN = r"(\d{1,6})(?:(?:-|\.\.)(\d{1,6}))?"
+_THREADS = "Setting OMP_NUM_THREADS environment variable for each process"
+"""What torchrun says where it starts several processes."""
+_SEVERAL = 2
+
+
+class Nodes:
+    """What the lines of one attempt tell of nodes; all of it becomes voices."""
+
+    def __init__(self, known: voices.Voices) -> None:
+        self._voices = known
+        self._known: dict[str, dict[str, int]] = {}
+        self._local: dict[str, list[int]] = {}
+
+    def line(self, body: str, node: str) -> None:
+        """A line, of `node` where nothing else is said, that may tell which ranks a node has."""
+        named = regexes.ready(_NAMED_NODE).search(body)
+        node = voices.short(named["node"]) if named else node
+        known = self._known.setdefault(node, {})
+        for name, pattern in _LAYOUT:
+            found = regexes.ready(pattern).search(body)
+            known |= {name: int(found[name])} if found else {}
+        a_node, rest = divmod(known.get("processes", 0), known.get("machines") or 1)
+        if a_node and not rest and "machines" in known:
+            known.setdefault("count", a_node)
+        self._voices.per_node(known.get("count", _SEVERAL if _THREADS in body else 1))
+        if "index" in known and "count" in known:
+            self._bind(known["index"] * known["count"], node, 0)
+        for found in regexes.ready(_LISTS).finditer(body):
+            numbers = _numbers(found["ranks"])
+            if found["which"] == "local":
+                self._local[node] = numbers
+            elif len(self._local.get(node, ())) == len(numbers):
+                self._bind_all(node, self._local[node], numbers)
+        for pattern in _RANKS_ON if "ranks" in body else ():
+            on = regexes.ready(pattern).search(body)
+            if on is not None:
+                self._voices.on(on["node"] or node, _listed(on["ranks"]))
+        through = "global_rank_mapping" in body
+        first = 0
+        for found in regexes.ready(_MAPPING).finditer(body) if through or "WORLD INFO DICT" in body else ():
+            ranks = _numbers(found["ranks"])
+            self._bind_all(found["node"], range(len(ranks)), ranks if through else itertools.count(first))
+            first += len(ranks)
+
+    def tasks(self, text: str) -> None:
+        """A line of srun about tasks of a node: `error: n2: tasks 8-15: Terminated`."""
+        found = regexes.ready(_STEP_TASKS).search(text)
+        if found is not None:
+            self._voices.on(found["node"], _listed(found["tasks"]))
+
+    def _bind_all(self, node: str, local: Iterable[int], ranks: Iterable[int]) -> None:
+        for number, rank in zip(local, ranks, strict=False):
+            self._bind(rank, node, number)
+
+    def _bind(self, rank: int, node: str, local: int) -> None:
+        self._voices.hear(voices.Voice("", rank, local, node))
+
+
+def _listed(text: str) -> list[int]:
+    """The numbers of a list with spans, as many as a node has ranks.
+
+    >>> _listed("8-11,13"), _listed("8 9 10"), _listed("8..9")
+    ([8, 9, 10, 11, 13], [8, 9, 10], [8, 9])
+    """
+    spans = ((int(found[1]), int(found[2] or found[1])) for found in regexes.ready(_SPAN).finditer(text))
+    found = [range(first, min(last, first + voices.MOST_LOCAL) + 1) for first, last in spans]
+    return list(itertools.islice(itertools.chain.from_iterable(found), voices.MOST_LOCAL))
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d{1,6}", text)]
