@@ -8,9 +8,9 @@ _STEPS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
 _OPEN = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n'
 
 
-def _guess(text: str, **context: object) -> tuple[str, int | None]:
+def _guess(text: str, before: str = _STEPS, **context: object) -> tuple[str, int | None]:
     said = "".join(f"[rank2]: {line}\n" for line in (_OPEN + text).splitlines())
-    found = judging.verdict(_STEPS + said, **(context or {"exit_code": 1}))
+    found = judging.verdict(before + said, **(context or {"exit_code": 1}))
     return found.cause, found.rank
 
 
@@ -78,3 +78,38 @@ def test_a_live_run_that_makes_no_step_while_a_process_waits_hangs(minutes: int,
 def test_waiting_before_the_first_step_may_last_an_hour() -> None:
     waits = "".join(_WAITS.format(1 + minute // 60, minute % 60) for minute in range(40))
     assert judging.verdict(waits, process="running", silent_s=60).cause == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("EOFError: Ran out of input", "checkpoint_corrupt"),
+        ("ValueError: OUT_OF_RANGE: Error reading local file \"/ck/9/d/ab\": Requested byte range [0, 4096) is not valid", "checkpoint_corrupt"),
+        ("ValueError: The file /ck/model.pdparams is broken: pickle data was truncated", "checkpoint_corrupt"),
+        ("tensorflow.python.framework.errors_impl.NotFoundError: Key dense_1/kernel not found in checkpoint", "checkpoint_mismatch"),
+    ],
+    ids=["pickle", "orbax", "paddle", "tensorflow"],
+)  # fmt: skip
+def test_what_does_not_read_after_a_load_was_announced_is_the_checkpoint(text: str, cause: str) -> None:
+    assert _guess(text, "Loading checkpoint from /ck/step-900\n") == (cause, 2)
+
+
+def test_shards_of_a_model_that_load_announce_no_resume() -> None:
+    shards = "Loading checkpoint shards:  33%|###3      | 1/3 [00:01<00:02,  1.1s/it]\n"
+    assert _guess("EOFError: Ran out of input", shards)[0] == "data_error"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("OSError: ((['curl', '-s', 'https://h/s-0.tar'],), {}): exit 18 (read) @ 4096 None", "network"),
+        ("OSError: ('aws s3 cp s3://b/s-0.tar -', {}): exit 1 (read) {} @ 4096 None", "network"),
+        ("ValueError: didn't find ['jpg'] in ['__key__', 'txt'].", "data_error"),
+        ("RuntimeError: MLU out of memory. Tried to allocate 2.00 GiB (MLU 0; 24 GiB total capacity)", "gpu_oom"),
+        ("RuntimeError: Out of Memory!!! Request memory size: 8, Memory Statistic: Device HBM memory size: 9M", "gpu_oom"),
+        ("RuntimeError: nrt_execute status=1202 NRT_HW_ERR_HBM_UE", "gpu_hardware"),
+    ],
+    ids=["curl", "aws", "webdataset", "mlu", "mindspore", "neuron"],
+)  # fmt: skip
+def test_words_of_further_libraries_say_what_failed(text: str, cause: str) -> None:
+    assert _guess(text) == (cause, 2)
