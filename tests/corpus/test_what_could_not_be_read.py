@@ -84,7 +84,7 @@ def test_waiting_before_the_first_step_may_last_an_hour() -> None:
     ("text", "cause"),
     [
         ("EOFError: Ran out of input", "checkpoint_corrupt"),
-        ("ValueError: OUT_OF_RANGE: Error reading local file \"/ck/9/d/ab\": Requested byte range [0, 4096) is not valid", "checkpoint_corrupt"),
+        ('ValueError: OUT_OF_RANGE: Error reading local file "/ck/9/d/ab": Requested byte range [0, 4096) is not valid', "checkpoint_corrupt"),
         ("ValueError: The file /ck/model.pdparams is broken: pickle data was truncated", "checkpoint_corrupt"),
         ("tensorflow.python.framework.errors_impl.NotFoundError: Key dense_1/kernel not found in checkpoint", "checkpoint_mismatch"),
     ],
@@ -113,3 +113,14 @@ def test_shards_of_a_model_that_load_announce_no_resume() -> None:
 )  # fmt: skip
 def test_words_of_further_libraries_say_what_failed(text: str, cause: str) -> None:
     assert _guess(text) == (cause, 2)
+
+
+def test_a_rank_that_begins_to_load_after_another_one_failed_to_begins_no_new_attempt() -> None:
+    def said(rank: int, text: str) -> str:
+        return "".join(f"[rank{rank}]: {line}\n" for line in text.splitlines())
+
+    load, fault = "Loading checkpoint from /ck/step-900", said(2, _OPEN + "EOFError: Ran out of input")
+    log = said(2, load) + said(1, load) + fault + said(0, load)
+    assert judging.verdict(log, exit_code=1).rank == 2
+    again = log + _STEPS + fault + said(0, load) + said(1, load) + said(1, _OPEN + "KeyError: 'mask'")
+    assert judging.verdict(again, exit_code=1).rank == 1

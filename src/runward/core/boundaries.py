@@ -38,7 +38,7 @@ def find(found: list[candidates.Candidate], book: casebook.Casebook) -> dict[str
         marks = bounds.setdefault(file, [])
         after = marks[-1] if marks else -1
         over = [end for end in ends.get(file, ()) if after < end.order < entry.order]
-        if over and not _begun_before(entry, over[0], book):
+        if over and not _begun_before(entry, over[0], book) and not _same_load(entry, over[0], book):
             marks.append(entry.order)
     return bounds
 
@@ -50,6 +50,22 @@ def _starts(book: casebook.Casebook) -> Iterable[casebook.Entry]:
             rule.role is signals.Role.RESUME or (rule.phase, rule.edge) == ("startup", "begin")
         ):
             yield entry
+
+
+def _same_load(entry: casebook.Entry, end: casebook.Entry, book: casebook.Casebook) -> bool:
+    """Whether another rank announced the same load before that end, and no step was made since: this one is slower."""
+    path = entry.signal.fields.get("path")
+    before = (
+        one
+        for one in book.entries(signals.Role.RESUME)
+        if one.order < end.order and one.signal.file == entry.signal.file
+    )
+    return any(
+        path == one.signal.fields.get("path")
+        and one.signal.rank != entry.signal.rank
+        and not any(one.order < step.order < entry.order for step in book.advances)
+        for one in before
+    )
 
 
 def _begun_before(entry: casebook.Entry, end: casebook.Entry, book: casebook.Casebook) -> bool:

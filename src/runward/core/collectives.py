@@ -104,7 +104,9 @@ def _lost(book: casebook.Casebook) -> Suspects | None:
     gone = (lost - {entry.signal.rank for entry in told}) or lost
     first = [entry for entry in told if int(entry.signal.fields["lost"]) in gone][:1]
     return (
-        Suspects(tuple(sorted(gone)), "others lost it", proven=False, entries=tuple(first)) if gone else None
+        Suspects(tuple(sorted(gone)), "others say that they lost it", proven=False, entries=tuple(first))
+        if gone
+        else None
     )
 
 
