@@ -124,3 +124,23 @@ def test_a_rank_that_begins_to_load_after_another_one_failed_to_begins_no_new_at
     assert judging.verdict(log, exit_code=1).rank == 2
     again = log + _STEPS + fault + said(0, load) + said(1, load) + said(1, _OPEN + "KeyError: 'mask'")
     assert judging.verdict(again, exit_code=1).rank == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "failed to decode image /d/x.jpg, skipping",
+        "Failed to decode audio clip 77.flac; sample skipped",
+        "image file is truncated: /d/x.jpg (ignored)",
+        "Corrupt JPEG data: 2 extraneous bytes before marker 0xd9",
+        "OSError: ('aws s3 cp s3://b/s-0.tar -', {}): exit 1 (read) {} @ 4096 None -- retrying shard",
+        "failed to connect to rank 3, retrying in 5 s",
+        "connection to rank 3 timed out, reconnecting",
+        "rank 3 disconnected; re-forming the group with 3 ranks",
+        "[100.500000] EDAC MC0: 1 CE memory read error on CPU_SrcID#0",
+        "[100.500000] nvidia-nvswitch1: SXid (PCI:0000:aa:00.0): 12028, Severity 0 Engine instance 3",
+        "[100.500000] traps: bash[77] general protection fault ip:7f sp:7e error:0 in libc.so.6",
+    ],
+)
+def test_what_a_live_run_passed_over_is_no_failure_of_it(line: str) -> None:
+    assert judging.verdict(f"{_STEPS}{line}\n", process="running", silent_s=4, gpu_util=95).cause == "none"
