@@ -73,3 +73,8 @@ def test_nodes_of_one_rank_each_speak_for_it() -> None:
     assert _guess(leaders + _said("n2: ", _TRACE)) == ("exception", None)
     several = _steps(*(f"n{number // 2}: [rank{number}]: " for number in range(8)))
     assert _guess(several + "srun: error: Node failure on n2\n") == ("node_failure", None)
+
+
+def test_a_worker_beside_a_chief_has_another_number_in_each_framework() -> None:
+    log = _steps("[tf-chief-0] ", "[tf-worker-0] ", "[tf-worker-1] ")
+    assert _guess(log + _said("[tf-worker-1] ", _TRACE)) == ("exception", None)

@@ -258,7 +258,8 @@ class Voices:
             return None
         role, number = found
         of_others = any(
-            one.role != role and one.role.partition("-")[0] == role.partition("-")[0] for one, _ in pods
+            one.role != role and (one.role == "chief" or one.role.partition("-")[0] == role.partition("-")[0])
+            for one, _ in pods
         )
         led = role != "master" and any(one.role == "master" for one, _ in pods)
         most = max(number, *(one.number for one, _ in pods)) + 1 + led
