@@ -183,3 +183,16 @@ def test_a_notice_to_one_host_before_its_machine_is_taken_is_no_second_one() -> 
     taken = "Warning  DisruptionTarget  pod/lm-w3  TaintManagerEviction: Marking for deletion Pod ns/lm-w3\n"
     missing = "UNAVAILABLE: The following tasks are unhealthy:\n/job:jax_worker/replica:0/task:3\n"
     assert _guess(f"{_WORKERS}{taken}{notice}{missing}") == ("preempted", 3)
+
+
+def test_a_rank_that_was_lost_and_came_back_is_not_the_one_that_is_missed_later() -> None:
+    lost = "[rank1]: RuntimeError: Lost connection to rank 3\n"
+    more = "".join(
+        f"[rank{rank}]: step {step}/900 | loss 2.1\n" for step in range(4, 20) for rank in range(4)
+    )
+    waits = "".join(
+        f"[rank{rank}]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete\n"
+        for rank in (0, 1, 3)
+    )
+    assert _guess(_STEPS + lost + more + waits) == ("distributed_timeout", 2)
+    assert _guess(_STEPS + more + lost + waits)[1] == 3

@@ -29,6 +29,8 @@ _TEARDOWN = 8
 """Up to this weight a line only says that a rank was ended by its launcher."""
 _ENOUGH = 3
 """From so many complaining ranks on, one that lies between them and is never heard of exists."""
+_ON_THEIR_WAY = 4
+"""Steps that other ranks may still print after one is lost."""
 _RANKS = re.compile(r"\d{1,6}")
 
 
@@ -39,7 +41,6 @@ def suspects(
     return (
         _recorded(ctx, behind=True)
         or named(book)
-        or _lost(book)
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
@@ -47,6 +48,7 @@ def suspects(
         or _recorded(ctx, behind=False)
         or _stacks(book)
         or _tabled(book)
+        or _lost(book)
         or _barrier(book)
         or _stuck(book)
         or _late(book, found)
@@ -99,7 +101,7 @@ def named(book: casebook.Casebook) -> Suspects | None:
 
 def _lost(book: casebook.Casebook) -> Suspects | None:
     """Whom others say they lost, less those that say so themselves: they went because of the first."""
-    told = book.with_field("lost")
+    told = [entry for entry in book.with_field("lost") if not _survived(entry, book)]
     lost = {int(entry.signal.fields["lost"]) for entry in told}
     gone = (lost - {entry.signal.rank for entry in told}) or lost
     first = [entry for entry in told if int(entry.signal.fields["lost"]) in gone][:1]
@@ -108,6 +110,11 @@ def _lost(book: casebook.Casebook) -> Suspects | None:
         if gone
         else None
     )
+
+
+def _survived(entry: casebook.Entry, book: casebook.Casebook) -> bool:
+    """Whether more steps came after a line than may still have been on their way."""
+    return len({one.step for one in book.advances if one.order > entry.order}) > _ON_THEIR_WAY
 
 
 def _counters(book: casebook.Casebook) -> Suspects | None:
