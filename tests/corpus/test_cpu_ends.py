@@ -87,6 +87,9 @@ _MPICH = (
 )
 
 
+_WRAPPED = "prterun noticed that process rank 2 with PID 811 on node n1 exited on\nsignal 9 (Killed).\n"
+
+
 @pytest.mark.parametrize(
     ("text", "code", "expected"),
     [
@@ -95,6 +98,8 @@ _MPICH = (
         (_MPICH.format(6, "Aborted"), 6, ("abort", "restart")),
         ("ERROR collector collector-1 (pid 324) died with exit code -9\n", 70, ("killed", "restart")),
         ("buffer writer ended, exitcode=-11\n", 1, ("segfault", "restart")),
+        (_WRAPPED, 137, ("killed", "restart")),
+        ("Command terminated by signal 11\n", 139, ("segfault", "restart")),
         ("free(): double free detected in tcache 2\n", 134, ("abort", "restart")),
         ("realloc(): invalid next size\n", 134, ("abort", "restart")),
         ("The user-provided time limit for job execution has been reached:\n\n  Timeout: 14 seconds\n", 241, ("time_limit", "restart")),
@@ -107,7 +112,7 @@ _MPICH = (
         (_raised("", "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly"), 1, ("unknown", "hold")),
     ],
     ids=[
-        "mpich-killed", "mpich-segfault", "mpich-abort", "python-killed", "python-segfault", "glibc-free", "glibc-realloc",
+        "mpich-killed", "mpich-segfault", "mpich-abort", "python-killed", "python-segfault", "open-mpi-killed", "time", "glibc-free", "glibc-realloc",
         "open-mpi-timeout", "timeout-verbose", "timeout", "timeout-torchrun", "timeout-int", "fault-before-timeout",
         "sigterm", "pool",
     ],

@@ -57,6 +57,7 @@ _TORN = {0: -15, 1: -15, 3: -15}
         (-9, ("killed", "restart", 2)),
         (-6, ("abort", "restart", 2)),
         (-11, ("segfault", "restart", 2)),
+        (-10, ("preempted", "restart", 2)),
         (17, ("unknown", "hold", 2)),
         (1, ("unknown", "restart", 2)),
     ],

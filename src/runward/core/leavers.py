@@ -85,7 +85,8 @@ def _of_launcher(candidate: candidates.Candidate, case: whose.Case) -> bool:
 
 def _by_launcher(case: whose.Case, spoke: set[int | None]) -> Left | None:
     """The one rank that a launcher saw end first and that complains of nothing itself."""
-    asked = any(c.cause in _ASKED and c.weight > _TEARDOWN for c in case.found)
+    others = [one for one in case.found if not _of_launcher(one, case)]
+    asked = any(one.cause in _ASKED and one.weight > _TEARDOWN for one in others)
     told = {left.rank: left for left in _told(case) if left.rank not in spoke}
     left = next(iter(told.values())) if len(told) == 1 else None
     return None if left is not None and asked and (left.code or 0) < 0 else left
