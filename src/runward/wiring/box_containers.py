@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from runward.backends.docker import feed, usage
+from runward.backends.docker import client, feed, usage
 from runward.core import box
 from runward.probes import cgroups
 from runward.wiring import docker
@@ -20,6 +20,7 @@ class Containers:
         place = self._docker.place
         self._most = _THROUGH_SSH if place.scheme == "ssh" else None
         self._counters = groups.counted if place.local else None
+        self._often = often
         self._feed = feed.Feed(self._docker.engine, self._most) if often and not place.local else None
         self._cpu_ns: dict[str, int] = {}
         self._cpu_at: float | None = None
@@ -27,16 +28,31 @@ class Containers:
 
     def look(self) -> tuple[box.ContainerUse, ...]:
         """What they use now. Raises ContactLost, EngineError."""
-        if self._feed is not None:
-            found = self._feed.read()
-        else:
-            found = usage.read(self._docker.engine, self._counters, at_once=self._most or 64)
+        found = self._read()
+        if self._counters is not None and found and all(_uncounted(one) for one in found) and self._hidden():
+            self._counters = None
+            self._feed = feed.Feed(self._docker.engine, self._most) if self._often else None
+            found = self._read()
         at = time.monotonic()
         seconds = at - self._cpu_at if self._cpu_at is not None else 0.0
         found = box.with_cpu(found, self._cpu_ns, seconds)
         self._cpu_ns = {one.id: one.cpu_ns for one in found if one.cpu_ns is not None}
         self._cpu_at = at
         return found
+
+    def _read(self) -> tuple[box.ContainerUse, ...]:
+        if self._feed is not None:
+            return self._feed.read()
+        return usage.read(self._docker.engine, self._counters, at_once=self._most or 64)
+
+    def _hidden(self) -> bool:
+        """Whether the engine counts what is not to be seen here: it may be met from within a container.
+
+        One of a user counts nothing itself: what Podman tells then is the whole machine's.
+        """
+        info = self._docker.engine.json(client.Request("GET", "/info"))
+        rootless = any("rootless" in str(word) for word in info.get("SecurityOptions") or ())
+        return not (self._docker.engine.podman or rootless or info.get("CgroupDriver") == "none")
 
     def data_root(self) -> str:
         """Where an engine on this machine keeps its data, else empty. Raises ContactLost."""
@@ -49,3 +65,7 @@ class Containers:
         if self._feed is not None:
             self._feed.close()
         self._docker.close()
+
+
+def _uncounted(one: box.ContainerUse) -> bool:
+    return one.memory is None and one.cpu_ns is None

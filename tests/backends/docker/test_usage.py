@@ -6,7 +6,7 @@ from backends.docker import engine as engines
 from runward.backends.docker import feed, usage
 from runward.core import box as values
 from runward.probes import cgroups
-from runward.wiring import box, box_page
+from runward.wiring import box, box_containers, box_page
 
 pytestmark = pytest.mark.docker
 
@@ -69,6 +69,19 @@ def test_a_busy_container_is_told_from_an_idle_one(engine, monkeypatch) -> None:
         assert (seen[idle].cpu or 0) < (seen[busy].cpu or 0)
     finally:
         looker.close()
+
+
+@pytest.mark.parametrize("often", [False, True], ids=["record", "page"])
+def test_where_the_cgroups_are_not_to_be_seen_the_engine_is_asked(engine, tmp_path, often) -> None:
+    """As from within a container that was given the engine's socket."""
+    container = engine.run("--memory", "40m", command=("sleep", "1000"), wait=False)
+    looked = box_containers.Containers(
+        {"DOCKER_HOST": engine.address}, cgroups.Cgroups(str(tmp_path)), often=often
+    )
+    try:
+        engines.until(lambda: {one.id: one.memory or 0 for one in looked.look()}[container] > 0)
+    finally:
+        looked.close()
 
 
 def test_the_page_names_the_containers(engine, monkeypatch) -> None:
