@@ -196,3 +196,14 @@ def test_a_rank_that_was_lost_and_came_back_is_not_the_one_that_is_missed_later(
     )
     assert _guess(_STEPS + lost + more + waits) == ("distributed_timeout", 2)
     assert _guess(_STEPS + more + lost + waits)[1] == 3
+
+
+def test_of_a_task_that_ray_killed_the_victim_is_named_and_not_its_caller() -> None:
+    workers = "".join(
+        f"(TorchTrainer pid=33, ip=10.0.7.31) - (node_id=ab{rank // 2}, ip=10.0.7.3{1 + rank // 2}, pid=44{rank}) world_rank={rank}, local_rank={rank % 2}, node_rank={rank // 2}\n"
+        for rank in range(4)
+    )
+    caller = 'Traceback (most recent call last):\n  File "m.py", line 110, in resolve\nray.exceptions.RayTaskError(OutOfMemoryError): ray::_Inner.train() (pid=33, ip=10.0.7.31, actor_id=1f)\n  File "u.py", line 57, in check\n'
+    killed = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+    victim = "Memory on the node (IP: 10.0.7.32, ID: 5c) where the task (actor ID: 8c, name=W.__init__, pid=443, memory used=88.41GB) was running was 183.80GB / 192.00GB.\n"
+    assert _guess(f"{workers}{_UNSIGNED}{caller}{killed}{victim}") == ("host_oom", 3)

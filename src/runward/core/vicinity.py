@@ -14,7 +14,7 @@ _PROMPT = (
 def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str, str]]:
     """Process ids, with their node where it is told, of the report in which the line stands.
 
-    Above it Ray's caller, below it the dead actor.
+    Above it Ray's caller, below it the dead actor, who counts first for a line about a death.
     """
     edges = book.edges.get(signals.whole(signal.file))
     if edges is None or signal.offset is None:
@@ -33,10 +33,13 @@ def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str
     behind = text[at : at + _REPORT // 4]
     below = [((found[1] or found[2]).decode(), "") for found in regexes.ready(_DEAD).finditer(behind)]
     same = behind.partition(b"\n")[2].partition(b"\nTraceback")[0].decode("utf-8", "replace")
+    if below and regexes.ready(_DEATH).search(signal.text):
+        return below[:1]
     return told[-1:] or [*below[:1], *((one, "") for one in roster.identities(same)[:1])]
 
 
 _CALLER = rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})(?:, ip=([\w.:-]+))?"
+_DEATH = r"(?i)\b(?:died|dead|killed)\b"
 _DEAD = rb"\n\s{0,16}pid: (\d{1,8})|\n[^\n]{0,300}\bactor ID[^\n]{0,200}?\bpid=(\d{1,8})"
 _REPORT = 4096
 
