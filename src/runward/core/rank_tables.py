@@ -3,19 +3,18 @@
 And whose each process, node and GPU is, where it has such columns.
 """
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from runward.core import casebook
+from runward.core import casebook, regexes
 
-_HEAD = re.compile(rb"^[^\n]{0,40}\brank\b[^\n]{0,200}$", re.IGNORECASE | re.MULTILINE)
-_STEP = re.compile(r"(?i)step|iter|seq|\bop|coll|batch")
-_LOAD = re.compile(r"(?i)util|sm%|load")
+_HEAD = rb"(?im)^[^\n]{0,40}\brank\b[^\n]{0,200}$"
+_STEP = r"(?i)step|iter|seq|\bop|coll|batch"
+_LOAD = r"(?i)util|sm%|load"
 _LEAST = 3
 _MOST = 4096
 _IDLE, _BUSY = 5.0, 90.0
-_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,6})?%?$")
+_NUMBER = r"-?\d{1,15}(?:\.\d{1,6})?%?$"
 
 
 class Row(NamedTuple):
@@ -37,16 +36,16 @@ def odd_one(book: casebook.Casebook) -> tuple[Row, str] | None:
             others = [row.cells.get(name, 0.0) for row in rows if row.cells.get(name, 0.0) != low]
             if len(at) != 1 or len(set(others)) != 1:
                 continue
-            if _STEP.search(name):
+            if regexes.ready(_STEP).search(name):
                 return at[0], f"its {name} is {low:.0f}, that of all others {others[0]:.0f}"
-            if _LOAD.search(name) and low <= _IDLE and others[0] >= _BUSY:
+            if regexes.ready(_LOAD).search(name) and low <= _IDLE and others[0] >= _BUSY:
                 return at[0], f"its {name} is {low:.0f}, that of all others {others[0]:.0f}"
     return None
 
 
 def _tables(book: casebook.Casebook) -> Iterator[list[Row]]:
     for file, edges in book.edges.items():
-        for head in _HEAD.finditer(edges.tail):
+        for head in regexes.ready(_HEAD).finditer(edges.tail):
             at = edges.size - len(edges.tail) + head.end() + 1
             rows = list(
                 _rows(head[0].decode("utf-8", "replace").split(), edges.tail[head.end() + 1 :], at, file)
@@ -63,7 +62,11 @@ def _rows(names: list[str], data: bytes, at: int, file: str | None) -> Iterator[
         cells = text.split()
         if place < 0 or len(cells) != len(names) or not cells[place].isdigit() or len(cells[place]) > _DIGITS:
             return
-        values = {n: float(c.rstrip("%")) for n, c in zip(names, cells, strict=True) if _NUMBER.match(c)}
+        values = {
+            n: float(c.rstrip("%"))
+            for n, c in zip(names, cells, strict=True)
+            if regexes.ready(_NUMBER).match(c)
+        }
         yield Row(int(cells[place]), {n: v for n, v in values.items() if n.lower() != "rank"}, text, at, file)
         at += len(raw)
 
@@ -79,8 +82,8 @@ _KINDS = {
     "bus": ("bus", "pci", "bus_id", "busid", "pci_bus", "pci_bus_id", "uuid", "gpu_uuid"),
 }
 """What a column holds, by its name."""
-_WORD = re.compile(r"[#A-Za-z][\w .()-]{0,24}$")
-_RULE = re.compile(r"[-=+|: ]*$")
+_WORD = r"[#A-Za-z][\w .()-]{0,24}$"
+_RULE = r"[-=+|: ]*$"
 
 
 class Columns(NamedTuple):
@@ -92,7 +95,7 @@ class Columns(NamedTuple):
 
     def row(self, text: str) -> dict[str, str] | None:
         """The cells of one line by what they hold, `rank` among them; empty for a line between, None behind the end."""
-        if _RULE.match(text):
+        if regexes.ready(_RULE).match(text):
             return {}
         cells = _cells(text, self.mark)
         said = dict(zip(self.kinds, cells, strict=False))
@@ -106,7 +109,7 @@ def columns(text: str) -> Columns | None:
     """The head that a line is: of a rank and at least one thing that belongs to it."""
     mark = "|" if text.count("|") > 1 else "," if text.count(",") > 1 else "\t" if "\t" in text else ""
     names = _cells(text, mark)
-    if not all(map(_WORD.match, names)):
+    if not all(map(regexes.ready(_WORD).match, names)):
         return None
     plain = [name.lower().strip("# ").replace(" ", "_").replace("-", "_") for name in names]
     kinds = tuple(next((kind for kind, words in _KINDS.items() if name in words), "") for name in plain)
