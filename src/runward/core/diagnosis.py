@@ -22,6 +22,7 @@ from runward.core import (
     rules,
     signals,
     standing,
+    strangers,
     survival,
     testimony,
     unusual,
@@ -106,6 +107,7 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     found = survival.alive(current, book, ctx)
     kept = {id(c) for c in found}
     dropped = [c for c in everything if id(c) not in kept]
+    found = strangers.apart(found, ctx)
     unstable = numerics.find(book, ctx)
     found += [unstable] if unstable else []
     found += testimony.gather(ctx)

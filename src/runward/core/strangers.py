@@ -1,0 +1,83 @@
+"""Records of a node's kernel log that tell of processes which are none of the run's.
+
+Such a log is the whole machine's, since its start. A record of a death or of a fault on a GPU is a stranger's where
+another one names a process of the run, and, as process ids in a container are others than the kernel's, where the
+run's log shows an error of the program and no sign of what the record tells.
+"""
+
+from dataclasses import replace
+
+from runward.core import candidates, context, failures, job, regexes
+
+_C = failures.Cause
+_OWN_ERRORS = frozenset(
+    {
+        _C.EXCEPTION,
+        _C.CONFIG_ERROR,
+        _C.IMPORT_ERROR,
+        _C.DATA_ERROR,
+        _C.GPU_OOM,
+        _C.DISK_FULL,
+        _C.PERMISSION,
+        _C.CHECKPOINT_CORRUPT,
+        _C.CHECKPOINT_MISMATCH,
+        _C.CUDA_ERROR,
+        _C.NUMERICAL_INSTABILITY,
+        _C.RESOURCE_LIMIT,
+    }
+)
+"""What a process ends itself for; a lost peer, a broken pipe and an I/O error may follow from another one's death."""
+_KILLED = (r"(?i)\bSIGKILL\b|\bkilled\b|\bsignal:? 9\b|(?<!\d)-9\b|\b137\b", (9,))
+_CRASHED = (
+    r"(?i)\bSIG(?:SEGV|ILL|TRAP|ABRT|BUS)\b|segmentation|segfault|core dumped|(?<!\d)-(?:11|4|5|6|7)\b",
+    (11, 4, 5, 6, 7),
+)
+_SIGNS = {
+    "kernel_oom_memcg": _KILLED,
+    "kernel_oom_node": _KILLED,
+    "kernel_segfault": _CRASHED,
+    "kernel_trap": _CRASHED,
+    "invalid_opcode": _CRASHED,
+}
+"""By the record's rule: how the log of a run shows such a death, and the signals of it."""
+_PID = r"\bpid[=: ]{1,2}'?(\d{1,9})|\[(\d{1,9})\]: ?segfault"
+_STRANGE = 8
+"""What such a record weighs."""
+
+
+def apart(found: list[candidates.Candidate], ctx: context.Context) -> list[candidates.Candidate]:
+    """The candidates, with records of strangers made light."""
+    records = [c for c in found if _tells_of_a_process(c)]
+    if not records:
+        return found
+    own = [c for c in found if c.source == "log" and c.rule not in _SIGNS]
+    pids = {pid for c in own if (pid := (c.fields or {}).get("pid"))}
+    theirs = [c for c in records if _pid(c) not in pids]
+    if len(theirs) == len(records):  # of another namespace, or strangers
+        theirs = [c for c in theirs if any(map(_is_own_error, own)) and not _shown(c, own, ctx)]
+    return [replace(c, weight=_STRANGE, ends=False) if c in theirs else c for c in found]
+
+
+def _tells_of_a_process(one: candidates.Candidate) -> bool:
+    return one.rule in _SIGNS or (one.source == "kernel" and one.cause is _C.CUDA_ERROR)
+
+
+def _pid(one: candidates.Candidate) -> str:
+    """The process that a record names, if it does."""
+    named = regexes.ready(_PID).search(one.text)
+    return (one.fields or {}).get("pid") or (named[named.lastindex or 0] if named else "")
+
+
+def _is_own_error(one: candidates.Candidate) -> bool:
+    return one.cause in _OWN_ERRORS and one.weight >= candidates.GENERIC and not one.aside
+
+
+def _shown(one: candidates.Candidate, own: list[candidates.Candidate], ctx: context.Context) -> bool:
+    """Whether the run's own log, or how it ended, shows what a record tells."""
+    if one.rule not in _SIGNS:
+        return any(c.cause is _C.CUDA_ERROR for c in own)
+    words, signums = _SIGNS[one.rule]
+    ends: list[job.ExitStatus] = [*ctx.children, *([ctx.exit] if ctx.exit is not None else [])]
+    if any(end.signum in signums for end in ends):
+        return True
+    return any(regexes.ready(words).search(c.text[:600]) for c in own)
