@@ -47,9 +47,11 @@ def test_a_record_of_what_the_runs_own_log_shows_no_sign_of_is_a_strangers(kerne
             "cuda_error",
         ),
         (_STEPS + _TRACE.format("BrokenPipeError: [Errno 32] Broken pipe"), _OOM, "host_oom"),
+        (_STEPS + _TRACE.format("EOFError"), _OOM, "host_oom"),
         (_OWN + _table(1020, 1), _GONE, "gpu_hardware"),
+        (_OWN + _OOM, "", "host_oom"),
     ],
-    ids=["killed", "crashed", "faulted", "what-follows-from-a-death", "hardware"],
+    ids=["killed", "crashed", "faulted", "broken-pipe", "pipe-ended", "hardware", "in-the-runs-own-log"],
 )
 def test_process_ids_of_a_container_are_no_reason_to_doubt_a_record(log, kernel, cause):
     assert _cause(log, kernel) == cause

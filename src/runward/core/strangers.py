@@ -1,8 +1,8 @@
 """Records of a node's kernel log that tell of processes which are none of the run's.
 
-Such a log is the whole machine's, since its start. A record of a death or of a fault on a GPU is a stranger's where
-another one names a process of the run, and, as process ids in a container are others than the kernel's, where the
-run's log shows an error of the program and no sign of what the record tells.
+Such a log is the whole machine's, since its start. A death or a fault on a GPU in it, of which the run's own log has no
+record, is a stranger's where another record names a process of the run; and, as process ids in a container are others
+than the kernel's, where the run's log shows an error of the program and no sign of what the record tells.
 """
 
 from dataclasses import replace
@@ -47,10 +47,11 @@ _STRANGE = 8
 
 def apart(found: list[candidates.Candidate], ctx: context.Context) -> list[candidates.Candidate]:
     """The candidates, with records of strangers made light."""
-    records = [c for c in found if _tells_of_a_process(c)]
+    own = [c for c in found if c.source == "log" and c.rule not in _SIGNS]
+    files = {c.file for c in own}
+    records = [c for c in found if _tells_of_a_process(c) and c.file not in files]
     if not records:
         return found
-    own = [c for c in found if c.source == "log" and c.rule not in _SIGNS]
     pids = {pid for c in own if (pid := (c.fields or {}).get("pid"))}
     theirs = [c for c in records if _pid(c) not in pids]
     if len(theirs) == len(records):  # of another namespace, or strangers
@@ -69,7 +70,8 @@ def _pid(one: candidates.Candidate) -> str:
 
 
 def _is_own_error(one: candidates.Candidate) -> bool:
-    return one.cause in _OWN_ERRORS and one.weight >= candidates.GENERIC and not one.aside
+    lost = (one.fields or {}).get("exc") == "EOFError"  # of a pipe: who was at its other end is gone
+    return one.cause in _OWN_ERRORS and one.weight >= candidates.GENERIC and not (one.aside or lost)
 
 
 def _shown(one: candidates.Candidate, own: list[candidates.Candidate], ctx: context.Context) -> bool:
