@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,11 @@ class System:
 
     def close(self) -> None:
         """It ends, with all that runs in it."""
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)  # then its parent takes note of it, and ends too
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(30)
         self._process.kill()
         self._process.wait()
         for line in pathlib.Path("/proc/mounts").read_text().splitlines():

@@ -98,7 +98,7 @@ def test_a_watcher_is_restarted_and_stopped_and_the_training_that_it_started_goe
     before = log.stat().st_size
     wait_until(lambda: log.stat().st_size > before, "it goes on")
     runward("service uninstall watch")
-    assert "runward" not in system.sh("find /etc/systemd/system").stdout
+    assert "runward-watch" not in system.sh("find /etc/systemd/system").stdout
     system.sh(f"kill -9 {pid}")
 
 
