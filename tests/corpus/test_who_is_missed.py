@@ -207,3 +207,37 @@ def test_of_a_task_that_ray_killed_the_victim_is_named_and_not_its_caller() -> N
     killed = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
     victim = "Memory on the node (IP: 10.0.7.32, ID: 5c) where the task (actor ID: 8c, name=W.__init__, pid=443, memory used=88.41GB) was running was 183.80GB / 192.00GB.\n"
     assert _guess(f"{workers}{_UNSIGNED}{caller}{killed}{victim}") == ("host_oom", 3)
+
+
+_STALLED = (
+    "[2031-01-15 22:44:33.2: W horovod/common/stall_inspector.cc:105] One or more tensors were submitted to be reduced,"
+    " gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "rank"),
+    [
+        ("Stalled ranks:\n{}3: [DistributedAdam_Allreduce/HorovodAllreduce_grads_0, Other_1 ...]\n", 3),
+        ("Stalled ranks:\n{}3!: [DistributedAdam_Allreduce]\n", 3),
+        ("Stalled ops: HorovodBroadcast_conv1_0 [ready ranks: 5, 6, 2, 1, 4, 0]\n", 3),
+        ("Stalled ops: HorovodBroadcast_conv1_0 [ready ranks: 5, 6, 4, 0]\n", None),
+        ("Stalled ops: HorovodBroadcast_conv1_0 [ready ranks: 2, 1, 0]\n", None),
+    ],
+    ids=["stalled", "marked", "the-ready-ones", "several", "the-last-ones"],
+)
+@pytest.mark.parametrize("front", ["", "[1,0]<stderr>:", "launcher-0 -- [1,0]<stderr>:"], ids=len)
+def test_the_rank_that_a_list_of_horovods_lacks_or_holds_is_the_one_that_did_not_come(
+    front, said, rank
+) -> None:
+    log = f"{front}step 1/900 | loss 2.1\n{front}{_STALLED}{front}{said.format(front)}"
+    assert _guess(log, process="running", silent_s=1500) == ("hang", rank)
+
+
+def test_what_a_command_shows_under_the_logs_of_pods_is_no_line_of_theirs() -> None:
+    log = (
+        f"==> bert-master-0 <==\n[rank0]: step 4/90 | loss 2.1\n[rank0]: {_PEER}$ kubectl get pods -n train\n"
+        "NAME            READY   STATUS      RESTARTS   AGE\nbert-master-0   0/1     Error       0          3h\n"
+        "bert-worker-2   0/1     OOMKilled   0          3h\n"
+    )
+    assert _guess(log) == ("host_oom", None)

@@ -34,7 +34,7 @@ _NAMED = 64
 _AROUND = 8
 """Progress lines kept on both sides of anything else in bulk data."""
 SECTION = "file_section"
-_TITLES = ("section", "part", "shown", "titled", "named", "heard", "typed", "alone")
+_TITLES = ("section", "part", "shown", "titled", "named", "heard", "typed", "queried", "alone")
 """Groups of that rule: the ways in which parts of other logs are announced."""
 IGNORED_RULE = "python_exception_ignored"
 

@@ -41,6 +41,7 @@ def suspects(
     return (
         _recorded(ctx, behind=True)
         or named(book)
+        or _came(book)
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
@@ -77,7 +78,7 @@ def _recorded(ctx: context.Context, *, behind: bool) -> Suspects | None:
 
 def of_silence(book: casebook.Casebook) -> Suspects | None:
     """Who holds up a training that is merely silent: named by a tool, behind in calls, or elsewhere by its stack."""
-    return named(book) or _counters(book) or _reached(book) or _stacks(book) or _tabled(book)
+    return named(book) or _came(book) or _counters(book) or _reached(book) or _stacks(book) or _tabled(book)
 
 
 def named(book: casebook.Casebook) -> Suspects | None:
@@ -97,6 +98,18 @@ def named(book: casebook.Casebook) -> Suspects | None:
     if not ranks:
         return None
     return Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
+
+
+def _came(book: casebook.Casebook) -> Suspects | None:
+    """Who is not in the last list of those that came: the few gaps between its ranks."""
+    told = book.with_field("came")
+    if not told:
+        return None
+    came = {int(text) for text in _RANKS.findall(told[-1].signal.fields["came"])}
+    gaps = tuple(rank for rank in range(min(max(came), _MOST_RANKS)) if rank not in came)
+    if not gaps or len(gaps) > len(came):
+        return None
+    return Suspects(gaps, "the list of those that came lacks it", proven=False, entries=(told[-1],))
 
 
 def _lost(book: casebook.Casebook) -> Suspects | None:
