@@ -241,3 +241,63 @@ def test_what_a_command_shows_under_the_logs_of_pods_is_no_line_of_theirs() -> N
         "bert-worker-2   0/1     OOMKilled   0          3h\n"
     )
     assert _guess(log) == ("host_oom", None)
+
+
+def test_logs_that_kubectl_was_asked_for_with_options_are_of_their_pods() -> None:
+    log = (
+        "$ kubectl logs -n ml net-master-0 --tail=6\nUsing distributed PyTorch with gloo backend, rank 0 of 4\n"
+        "$ kubectl logs -n ml net-worker-2 --previous --tail=2\nUsing distributed PyTorch with gloo backend, rank 3 of 4\n"
+        "$ kubectl get pods -n ml -o wide\nNAME READY STATUS RESTARTS AGE\nnet-master-0 0/1 Error 0 22m\n"
+        "net-worker-2 0/1 OOMKilled 0 22m\n$ kubectl describe pod -n ml net-worker-2\n      Reason:       OOMKilled\n"
+    )
+    assert _guess(log) == ("host_oom", 3)
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (
+            (
+                f"{_UNSIGNED}(Actor pid=70) [2031-01-27 06:50:30] memory.py:41 - [Rank 6] free 21.4 GB\n"
+                "(Actor pid=71) [2031-01-27 06:50:30] memory.py:41 - [Rank 1] free 70.2 GB\n"
+                "(Actor pid=70) CUresult error: 2 (CUDA_ERROR_OUT_OF_MEMORY) file=csrc/utils.h\n"
+            ),
+            ("gpu_oom", 6),
+        ),
+        (
+            (
+                f"{_UNSIGNED}(WorkerDict pid=70) Fatal Python error: Segmentation fault\n{_TRACE}"
+                "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+                "\tclass_name: create_colocated_worker_cls.<locals>.WorkerDict\n\tpid: 70\n\tname: 07GxnAWorkerDict_0:5\n"
+            ),
+            ("segfault", 5),
+        ),
+        (
+            (
+                f"{_UNSIGNED}ERROR [multiproc_executor.py:140] Worker proc VllmWorker-2 died unexpectedly, shutting down executor.\n"
+                f"{_TRACE}Exception: WorkerProc initialization failed due to an exception in a background process.\n"
+            ),
+            ("unknown", 2),
+        ),
+        (
+            (
+                f"{_UNSIGNED}Container rank 6 status failed cmd ['python', '-u', 'train.py'] code -6 log log/workerlog.6\n"
+                "FatalError: `Process abort signal` is detected by the operating system.\n"
+            ),
+            ("abort", 6),
+        ),
+    ],
+    ids=["a-line-of-its-source", "name-of-the-actor", "inference-worker", "paddle"],
+)
+def test_a_process_is_the_rank_that_its_own_or_its_keepers_line_tells(log, expected) -> None:
+    assert _guess(log) == expected
+
+
+@pytest.mark.parametrize(
+    ("tasks", "rank"), [(("8-13,15", "14"), None), (("14", "8-13,15"), 14)], ids=["many-first", "one-first"]
+)
+def test_of_tasks_that_end_alike_one_is_named_only_where_it_is_told_before_the_others(tasks, rank) -> None:
+    told = "".join(
+        f"srun: error: n1: task{'s' if ',' in one else ''} {one}: Exited with exit code 1\n" for one in tasks
+    )
+    assert _guess(f"{_UNSIGNED}{_TRACE}KeyError: 'x'\n{told}")[1] == rank

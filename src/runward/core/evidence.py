@@ -140,10 +140,19 @@ def launcher_end(found: list[candidates.Candidate], cause: failures.Cause) -> ca
         if (c.fields and ("exitcode" in c.fields or "signum" in c.fields))
         or (tasks and c.rule.startswith("slurm_task"))
     ]
-    named = [c for c in seen if c.rank is not None and c.weight > 6]
+    named = [c for c in seen if c.rank is not None and c.weight > 6 and not _one_of_many(c, seen)]
     if cause in (_C.HOST_OOM, _C.KILLED):
         named = [c for c in named if c.cause is not _C.ABORT]
     return next(iter(named), None)
+
+
+def _one_of_many(one: candidates.Candidate, seen: list[candidates.Candidate]) -> bool:
+    """Whether the launcher told the same end of several tasks in one line before it told this one's."""
+    code = (one.fields or {}).get("exitcode")
+    return any(
+        other.rank is None and other.rule == one.rule and (other.fields or {}).get("exitcode") == code
+        for other in seen[: seen.index(one)]
+    )
 
 
 def once(lines: Iterable[failures.Evidence]) -> list[failures.Evidence]:
