@@ -55,9 +55,10 @@ def test_a_closed_terminal_detaches_and_the_run_goes_on(box: Box):
     before = box.output().count("step")
     wait_until(lambda: box.output().count("step") > before + 10, "the training goes on")
     assert process.poll() is None
-    assert box.status()["watcher"]["pid"] == process.pid
+    assert box.status()["watcher"]["pid"] == box.page()["watcher"]["pid"] == process.pid
     box.cli("stop", "demo")
     box.ended(process, 143)
+    assert box.page()["watcher"] is None
     box.nothing_left()
 
 

@@ -28,6 +28,8 @@ class Lease:
         self._store = store
         self._row = row
         self.number = 0
+        self.holder: ports.Holder | None = None
+        """This process, once it has taken the lease."""
 
     def take(self) -> bool:
         """Whether this process watches the run now."""
@@ -38,6 +40,7 @@ class Lease:
             os.getpid(), socket.gethostname(), now.boot_id(), start_ticks(os.getpid()), now.wall(), 0
         )
         self.number = self._store.take_lease(self._row.id, holder)
+        self.holder = holder._replace(number=self.number)
         return True
 
     def require(self) -> None:

@@ -15,14 +15,16 @@ from runward.wiring import clock, handbooks, places
 class Page:
     """Keeps `status.json` and `handbook.md` of the run true: for readers elsewhere, and for a day without database."""
 
-    def __init__(self, asked: options.RunOptions, clocks: ports.Clock) -> None:
+    def __init__(self, asked: options.RunOptions, clocks: ports.Clock, mine: ports.Holder | None) -> None:
+        """`mine`: this process as the run's watcher, which the page names until the run is over."""
         self._folder = places.run_dir(asked.name)
-        self._clock = clocks
+        self._clock, self._mine = clocks, mine
         self._about = handbooks.about(asked.name, asked)
 
     def __call__(self, state: run.RunState, _: Sequence[events.Event]) -> None:
         now = self._clock.wall()
-        body = view.status(state, view.Look(now, {}, None))
+        over = state.state.final and state.live is None
+        body = view.status(state, view.Look(now, {}, None if over else self._mine))
         try:
             folders.write(self._folder, folders.STATUS, {**body, "written_at": now})
             text = handbook.page(body, self._about)

@@ -170,7 +170,7 @@ def build(
         performer,
         watch.heard,
         *parts.listeners,
-        listeners.Page(asked, parts.clock),
+        listeners.Page(asked, parts.clock, lease.holder),
         listeners.Claim(asked, means.directory if place.directory is None else None),
         run_gpus.Marks(asked, place.cluster),
     )
