@@ -143,6 +143,31 @@ def test_a_numbered_banner_of_a_script_begins_a_new_attempt():
     assert _judged(log, state="NODE_FAIL") == ("node_failure", "restart_elsewhere")
 
 
+_BUSY = (
+    '2: Traceback (most recent call last):\n2:   File "t.py", line 2, in <module>\n'
+    "2: torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable\n"
+)
+_BEGIN = "".join(f"{n}: Initializing distributed: GLOBAL_RANK: {n}, MEMBER: {n + 1}/4\n" for n in (0, 1, 3))
+_OWN = "1: Traceback (most recent call last):\n1:   File \"t.py\", line 9, in <module>\n1: KeyError: 'x'\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (_BUSY + _BEGIN, "driver"),
+        (_BEGIN + _BUSY + _BEGIN + _OWN, "exception"),
+        (
+            _BUSY + "0: Map (num_proc=8):  12%|#2        | 12000/100000 [00:10<01:20, 1100.0 examples/s]\n",
+            "driver",
+        ),
+    ],
+    ids=["others-start-late", "all-start-again", "others-prepare-data"],
+)
+def test_a_start_of_other_ranks_is_a_new_attempt_only_where_they_had_started_before(log: str, cause: str):
+    torn = "0: slurmstepd: error: *** STEP 41807.0 ON c17 CANCELLED AT 2032-10-02T08:00:31 ***\n"
+    assert _judged(log + torn)[0] == cause
+
+
 def test_a_first_start_without_checkpoint_is_not_why_a_rank_crashed():
     fresh = "WARNING: could not find the metadata file /c/latest_checkpointed_iteration.txt\n"
     table = (

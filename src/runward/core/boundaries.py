@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from runward.core import candidates, casebook, prefixes, regexes, signals
+from runward.core import candidates, casebook, prefixes, regexes, rules, signals
 
 _LOADED = r"(?i)\b(?:loaded|restored|resumed|continuing)\b"
 _LOADING = r"(?i)\b(?:loading|restoring|resuming|reading)\b"
@@ -38,7 +38,9 @@ def find(found: list[candidates.Candidate], book: casebook.Casebook) -> dict[str
         marks = bounds.setdefault(file, [])
         after = marks[-1] if marks else -1
         over = [end for end in ends.get(file, ()) if after < end.order < entry.order]
-        if over and not _begun_before(entry, over[0], book) and not _same_load(entry, over[0], book):
+        if over and not any(
+            same(entry, over[0], book) for same in (_begun_before, _same_load, _late_starter)
+        ):
             marks.append(entry.order)
     return bounds
 
@@ -46,10 +48,18 @@ def find(found: list[candidates.Candidate], book: casebook.Casebook) -> dict[str
 def _starts(book: casebook.Casebook) -> Iterable[casebook.Entry]:
     for entry in book.entries(signals.Role.PHASE, signals.Role.RESUME):
         rule = book.rules.get(entry.signal.rule)
-        if rule is not None and (
-            rule.role is signals.Role.RESUME or (rule.phase, rule.edge) == ("startup", "begin")
-        ):
+        if rule is not None and (rule.role is signals.Role.RESUME or rule.says is rules.Says.BEGINS):
             yield entry
+
+
+def _late_starter(entry: casebook.Entry, end: casebook.Entry, book: casebook.Casebook) -> bool:
+    """Whether a rank starts for the first time, and no step was made yet: another one ended before all had started."""
+    rank, rule = entry.signal.rank, entry.signal.rule
+    if rank is None or end.signal.rank in (None, rank):
+        return False
+    before = (one for one in book.of_rule(rule) if one.order < entry.order)
+    steps = (step for step in book.advances if step.order < entry.order)
+    return next(steps, None) is None and all(one.signal.rank not in (None, rank) for one in before)
 
 
 def _same_load(entry: casebook.Entry, end: casebook.Entry, book: casebook.Casebook) -> bool:
