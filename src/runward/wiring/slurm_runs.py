@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -177,9 +178,23 @@ def keep_attached(name: str, target: str) -> None:
     script = next(iter(shown.get("Command", "").split()), "")
     found = again.options(shown, slurm.record_of(target))
     job_id, cluster = slurm.parse(target)
-    found += again.unshown(slurm.ask(cluster).submit_line(job_id), script)
+    found += again.unshown(_submit_line(job_id, cluster), script)
     body: Mapping[str, Any] = {"sbatch": found, "exclude": excluded, "cluster": cluster}
     folders.write(places.run_dir(name), OPTIONS, body)
+
+
+_KNOWN_WITHIN_S = 15
+"""Seconds in which accounting learns of a job that the scheduler runs already."""
+
+
+def _submit_line(job_id: str, cluster: str | None) -> str:
+    """The command line that submitted the job, where accounting keeps it."""
+    for _ in range(_KNOWN_WITHIN_S):
+        line = slurm.ask(cluster).submit_line(job_id)
+        if line != "":
+            return line or ""
+        time.sleep(1)
+    return ""
 
 
 def _list(text: str) -> list[str]:

@@ -52,6 +52,8 @@ def unshown(line: str, script: str) -> list[str]:
 
     >>> unshown("sbatch --export ALL,LR=0.1 --time=1 --signal=B:USR1@60 job.sh --signal=x", "/home/ann/job.sh")
     ['--export=ALL,LR=0.1', '--signal=B:USR1@60']
+    >>> unshown("", "/home/ann/job.sh")
+    []
     """
     try:
         words = shlex.split(line)
@@ -60,7 +62,8 @@ def unshown(line: str, script: str) -> list[str]:
     name = os.path.basename(script)
     end = next((at for at, word in enumerate(words) if at and os.path.basename(word) == name), len(words))
     found = []
-    for word, following in zip(words[1:end], [*words[2:end], ""], strict=True):
+    given = words[1:end]
+    for word, following in zip(given, [*given[1:], ""], strict=False):
         option, equals, value = word.partition("=")
         if option in _UNSHOWN:
             found.append(f"{option}={value if equals else following}")

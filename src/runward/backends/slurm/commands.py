@@ -131,12 +131,15 @@ class Commands:
         which = ("-j", ",".join(ids), "-S", "1970-01-01", "-o", fields)
         return records.parse_sacct(self._ask([self._names.sacct, "-n", "-X", "-P", *options, *which]))
 
-    def submit_line(self, job_id: str) -> str:
-        """The command line that submitted a job, as accounting of Slurm 21.08 and newer keeps it; else empty."""
+    def submit_line(self, job_id: str) -> str | None:
+        """The command line that submitted a job, as accounting of Slurm 21.08 and newer keeps it.
+
+        Empty while accounting does not know the job; None where it keeps no such line or is not there.
+        """
         try:
             told = self._ask([self._names.sacct, "-n", "-X", "-P", "-j", base(job_id), "-o", "SubmitLine"])
         except ports.ContactLost:
-            return ""
+            return None
         return next(iter(records.plain_lines(told)), "")
 
     def with_accounts(self, found: Mapping[str, records.Record]) -> dict[str, records.Record]:
