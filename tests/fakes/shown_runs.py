@@ -30,7 +30,12 @@ DIED = events.AttemptEnded(
         "advice": [{"do": "look at the other jobs", "why": "who did it is not proven"}],
     },
 )
-AGAIN = events.Decided(at=AT + 100, attempt=1, action="restart", reason="restart 1, at once")
+AGAIN = events.Decided(
+    at=AT + 100,
+    attempt=1,
+    action="restart",
+    reason="attempt 1 ended with killed at step 25: restart 1, at once",
+)
 HELD = (
     events.Decided(at=AT + 100, attempt=1, action="hold", reason="the same end again"),
     events.RunEnded(at=AT + 101, state="held", code=1, why="the same end again"),

@@ -4,50 +4,18 @@ import dataclasses
 
 import pytest
 
+from fakes.shown_runs import AGAIN, AT, DIED, NOW, state
 from runward.core import events, patrolling, run
 from runward.ui import lines, short, sight, text, view
 
-AT = 1924992000.0
-DIED = events.AttemptEnded(
-    at=AT + 10,
-    attempt=1,
-    exit={"code": None, "signum": 9, "seen": True},
-    first_step=1,
-    last_step=25,
-    total=60,
-    diagnosis={
-        "verdict": {
-            "cause": "killed",
-            "action": "restart",
-            "certainty": "possible",
-            "summary": "who did it ...",
-        }
-    },
-)
-AGAIN = events.Decided(
-    at=AT + 10,
-    attempt=1,
-    action="restart",
-    reason="attempt 1 ended with killed at step 25: restart 1, at once",
-)
-
-
-def _history(*later):
-    first = [
-        events.RunCreated(at=AT, run="demo", backend="process", policy="default"),
-        events.AttemptPlanned(at=AT, attempt=1, token="demo-1-x"),
-        events.AttemptStarted(at=AT, attempt=1, job="7", handle="/h"),
-    ]
-    return run.fold([*first, *later])
-
 
 def page(*later):
-    return text.status(view.status(_history(*later), view.Look(AT + 20, {}, None)), AT + 20)
+    return text.status(view.status(state("demo", *later), view.Look(NOW, {}, None)), NOW)
 
 
 def test_a_decision_does_not_repeat_the_end_above_it():
     assert "\n  decision: restart: restart 1, at once\n" in page(DIED, AGAIN) + "\n"
-    assert lines.of(_history(DIED, AGAIN), AGAIN) == "decision: restart: restart 1, at once"
+    assert lines.of(state("demo", DIED, AGAIN), AGAIN) == "decision: restart: restart 1, at once"
 
 
 @pytest.mark.parametrize(
@@ -58,13 +26,13 @@ def test_a_good_end_names_no_cause(cause, said):
 
 
 def test_who_stopped_a_run_stands_where_it_ended():
-    asked = events.EndDecided(at=AT + 9, attempt=1, why="stop", by="SIGINT")
+    asked = events.EndDecided(at=AT + 99, attempt=1, why="stop", by="SIGINT")
     assert "\n  ended by Runward: stopped by SIGINT" in page(asked, DIED)
 
 
 def test_an_attempt_that_runward_ended_shows_why_and_not_what_it_printed_while_it_went():
     asked = events.EndDecided(
-        at=AT + 9, attempt=1, why="stall", detail="no progress for 12 s: over --stall-after 12 s"
+        at=AT + 99, attempt=1, why="stall", detail="no progress for 12 s: over --stall-after 12 s"
     )
     verdict = {
         "cause": "hang",
@@ -86,7 +54,7 @@ def test_an_attempt_that_runward_ended_shows_why_and_not_what_it_printed_while_i
         in shown
     )
     assert "Extension modules" not in shown
-    told = view.status(_history(asked, died, AGAIN), view.Look(AT + 20, {}, None))["attempts"][0]
+    told = view.status(state("demo", asked, died, AGAIN), view.Look(NOW, {}, None))["attempts"][0]
     assert told["decision"]["ended_why"] == "stall: no progress for 12 s: over --stall-after 12 s"
 
 
@@ -96,24 +64,24 @@ def test_lost_time_is_said_in_words():
 
 def test_where_the_work_goes_on_by_itself_the_policy_is_said_to_have_wished_and_no_beginning_is_claimed():
     said = dataclasses.replace(AGAIN, observed_only=True, would="hold", reason="not again; job 8 goes on")
-    started = events.AttemptStarted(at=AT + 12, attempt=2, job="8", handle="8@0")
-    planned = events.AttemptPlanned(at=AT + 11, attempt=2, token="demo-2-x")
-    state = dataclasses.replace(_history(DIED, said, planned, started), observe_only=True)
-    assert lines.of(state, said) == "decision: would hold: not again; job 8 goes on"
-    assert "beginning" not in str(lines.of(state, started))
+    started = events.AttemptStarted(at=AT + 102, attempt=2, job="8", handle="8@0")
+    planned = events.AttemptPlanned(at=AT + 101, attempt=2, token="demo-2-x")
+    watched = dataclasses.replace(state("demo", DIED, said, planned, started), observe_only=True)
+    assert lines.of(watched, said) == "decision: would hold: not again; job 8 goes on"
+    assert "beginning" not in str(lines.of(watched, started))
 
 
 def test_what_was_only_watched_is_not_said_to_have_been_done():
     watched = dataclasses.replace(AGAIN, observed_only=True)
     assert "\n  decision: would restart: restart 1, at once" in page(DIED, watched)
     assert "ended with killed: would restart: restart 1, at once" in page(DIED, watched)
-    told = view.status(_history(DIED, watched), view.Look(AT + 20, {}, None))["attempts"][0]["decision"]
+    told = view.status(state("demo", DIED, watched), view.Look(NOW, {}, None))["attempts"][0]["decision"]
     assert (told["action"], told["would"]) == ("none", "restart")
 
 
 def test_an_exit_that_nobody_saw_is_not_said_to_have_been_0():
     unseen = dataclasses.replace(DIED, exit={"code": None, "signum": None, "seen": False})
-    over = events.RunEnded(at=AT + 11, state="succeeded", code=0)
+    over = events.RunEnded(at=AT + 101, state="succeeded", code=0)
     assert "exit code" not in page(unseen, over)
     assert "exit code 3" in page(unseen, dataclasses.replace(over, code=3))
 
