@@ -21,7 +21,7 @@ def judge(facts: container_facts.Facts) -> failures.Diagnosis:
         return _alive(facts)
     if seen.status == "restarting":
         return _loop(facts)
-    if seen.never_started or (seen.error and seen.exit_code in {125, 126, 127, 128}):
+    if seen.not_begun:
         return _not_started(facts)
     found = _ended(facts)
     if not seen.restarts:

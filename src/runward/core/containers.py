@@ -62,6 +62,11 @@ class Container:
         """Whether no process of it ever ran."""
         return self.started_at is None and self.status in {"created", "exited", "dead"}
 
+    @property
+    def not_begun(self) -> bool:
+        """Whether its command never ran: it was not started, or the engine says why it could not be."""
+        return self.never_started or bool(self.error and self.exit_code in {125, 126, 127, 128})
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerEvent:

@@ -10,7 +10,6 @@ _LIVE = {
     "restarting": job.JobState.REQUEUED,
     "removing": job.JobState.ENDING,
 }
-_NOT_BEGUN = frozenset({125, 126, 127, 128})
 _START_FACTS = {
     failures.Cause.CONFIG_ERROR: "not_started",
     failures.Cause.PERMISSION: "not_permitted",
@@ -75,7 +74,7 @@ def _witnesses(
         found.append(job.Witness("cgroup", "oom_kill", f"oom_kill rose by {oom_rose}"))
     elif oom_rose == 0 and not found:
         found.append(job.Witness("cgroup", "no_oom_kill", "oom_kill did not rise up to the last look"))
-    if not seen.alive and seen.error and (seen.never_started or seen.exit_code in _NOT_BEGUN):
+    if not seen.alive and seen.error and seen.not_begun:
         fact = _START_FACTS.get(container_verdicts.start_error(seen.error)[0], "engine_refused")
         found.append(job.Witness("docker", fact, seen.error))
     if not seen.alive:
