@@ -1,6 +1,6 @@
 """systemd units of our own long-lived verbs. What they end is themselves, never a training."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -94,31 +94,24 @@ def unit(service: Service) -> str:
     unit is a training's, which its watcher has to survive.
     """
     kind = _KINDS[service.verb]
-    quiet = ("--quiet",) if service.verb == "record" else ()
-    words = (*service.program, *kind.words, *quiet, *service.args)
-    system = ["After=network-online.target docker.service", "Wants=network-online.target"]
     lines = [
         "[Unit]",
         f"Description={kind.title}",
-        *([] if service.user else system),
+        *(() if service.user else _AFTER),
         "StartLimitIntervalSec=0",  # a full disk or a late mount heals: nobody looks at a service that gave up
         "",
         "[Service]",
         "Type=notify",
         "NotifyAccess=main",
         "WatchdogSec=3min",
-        f"ExecStart={' '.join(_quoted(word) for word in words)}",
-        *(
-            [] if service.user else [f"User={service.account or 'root'}"]
-        ),  # named: then it has HOME, as kubectl needs it
-        *(f"Environment={_assigned(name, value)}" for name, value in service.environment),
+        *_command(service, kind),
         f"KillMode={'process' if kind.starts_trainings else 'mixed'}",
         "KillSignal=SIGTERM",
         "TimeoutStopSec=30s",
         "Restart=always",
         "RestartSec=10s",
         "OOMPolicy=continue",
-        *([] if service.user and kind.score < 0 else [f"OOMScoreAdjust={kind.score}"]),
+        *(() if service.user and kind.score < 0 else (f"OOMScoreAdjust={kind.score}",)),
         "UMask=0077",
         *(_ROOM if kind.starts_trainings else () if service.user else _HARDENING),
         "LockPersonality=yes",
@@ -127,6 +120,19 @@ def unit(service: Service) -> str:
         f"WantedBy={'default.target' if service.user else 'multi-user.target'}",
     ]
     return "\n".join(lines) + "\n"
+
+
+_AFTER = ("After=network-online.target docker.service", "Wants=network-online.target")
+
+
+def _command(service: Service, kind: _Kind) -> Iterator[str]:
+    """What is started, as whom, with which variables."""
+    quiet = ("--quiet",) if service.verb == "record" else ()
+    words = (*service.program, *kind.words, *quiet, *service.args)
+    yield f"ExecStart={' '.join(_quoted(word) for word in words)}"
+    if not service.user:
+        yield f"User={service.account or 'root'}"  # named: then it has HOME, as kubectl needs it
+    yield from (f"Environment={_assigned(name, value)}" for name, value in service.environment)
 
 
 _ROOM = (
