@@ -70,7 +70,7 @@ def _attempt(name: str, wanted: int | None) -> tuple[run.RunState, run.Attempt |
         store.close()
     if not state.attempts:
         return state, None
-    return state, log_reading.chosen(name, state, wanted if wanted is not None else len(state.attempts))
+    return state, log_reading.chosen(name, state, wanted)
 
 
 def _end_of(stream: ports.LogStream, lines: int) -> tuple[list[str], bool]:

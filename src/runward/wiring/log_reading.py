@@ -128,8 +128,9 @@ def _cut(rest: bytearray, data: bytes) -> Iterator[bytes]:
         rest += last
 
 
-def chosen(name: str, state: run.RunState, n: int) -> run.Attempt:
-    """The attempt of that number. Raises NotFound."""
+def chosen(name: str, state: run.RunState, wanted: int | None) -> run.Attempt:
+    """The attempt of that number, of one or more; None: the last one. Raises NotFound."""
+    n = wanted if wanted is not None else len(state.attempts)
     if not 1 <= n <= len(state.attempts):
         raise errors.NotFound(
             errors.Problem(f"run {name!r} has attempts 1 to {len(state.attempts)}, not {n}", "--attempt")
@@ -139,14 +140,7 @@ def chosen(name: str, state: run.RunState, n: int) -> run.Attempt:
 
 def streams(name: str, attempt: run.Attempt) -> Sequence[ports.LogStream]:
     """The logs of an attempt that are there by now."""
-    return _opened(_backend(name), _handle(name, attempt), live=attempt.live)
-
-
-def _opened(backend: ports.Backend, handle: str, *, live: bool) -> Sequence[ports.LogStream]:
-    found = backend.logs(handle)
-    if found and not live and backend.name in _BY_THREAD:
-        backend.poll([handle])  # then the log knows that it is over, and a look waits for the last of it
-    return found
+    return _backend(name).logs(_handle(name, attempt))
 
 
 def _handle(name: str, attempt: run.Attempt) -> str:
@@ -181,7 +175,10 @@ class _Source:
             state = self._state()
         attempt = state.attempts[self._n - 1]
         self.handle = _handle(self._row.name, attempt)
-        _opened(self.backend, self.handle, live=attempt.live)
+        over = not attempt.live and self.backend.name in _BY_THREAD
+        if over and self.backend.logs(self.handle):
+            # Then the log knows that it is over, and a look waits for the last of it.
+            self.backend.poll([self.handle])
         return True
 
     def over(self) -> bool:
@@ -209,5 +206,4 @@ class _Source:
                     f"run {self._wanted.run!r} has no attempt yet", next_step="See runward status."
                 )
             )
-        wanted = self._wanted.attempt
-        return chosen(self._wanted.run, state, wanted if wanted is not None else len(state.attempts)).n
+        return chosen(self._wanted.run, state, self._wanted.attempt).n
