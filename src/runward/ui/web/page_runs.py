@@ -12,7 +12,6 @@ from runward.ui.web import shell
 MOST_ENDED = 200
 """Ended runs that are shown, the newest."""
 _HEAD = ("Run", "State", "Step", "Rate", "Progress", "Attempt", "Why", "Where", "Watcher")
-_ORDER = {"bad": 1, "warn": 0, "good": 2, "calm": 3}
 
 
 def title(rows: Sequence[Mapping[str, Any]], now: float) -> str:
@@ -29,23 +28,19 @@ def main(rows: Sequence[Mapping[str, Any]], now: float, place: str) -> shell.Mar
     if not rows:
         line = f"No runs in {place}. Start one with: runward run -- COMMAND"
         return shell.join(shell.say("h1", "Runs"), shell.say("p", line, class_="none"))
-    live = [row for row in rows if row["state"] in sight.LIVE]
-    ended = [row for row in rows if row["state"] not in sight.LIVE][::-1]
-    shown = sorted(live[::-1] + ended[:MOST_ENDED], key=lambda row: _rank(row, now))
+    newest = rows[::-1]
+    live = [row for row in newest if row["state"] in sight.LIVE]
+    live.sort(key=lambda row: sight.tone(row, now) != "warn")  # what is not seen or does not move stands first
+    ended = [row for row in newest if row["state"] not in sight.LIVE]
     parts = [
         shell.element("h1", shell.text(f"Runs: {title(rows, now)}")),
-        shell.table(_HEAD, [_row(row, now) for row in shown], id="runs"),
+        shell.table(_HEAD, [_row(row, now) for row in live + ended[:MOST_ENDED]], id="runs"),
     ]
     if len(ended) > MOST_ENDED:
         parts.append(
             shell.say("p", f"{len(ended) - MOST_ENDED} older runs are not shown: runward ps has them.")
         )
     return shell.join(*parts)
-
-
-def _rank(row: Mapping[str, Any], now: float) -> int:
-    """What goes on before what is over; of the live, what is not seen or does not move before what does."""
-    return _ORDER[sight.tone(row, now)] if row["state"] in sight.LIVE else 3
 
 
 def _row(row: Mapping[str, Any], now: float) -> shell.Markup:
