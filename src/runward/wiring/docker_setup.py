@@ -11,7 +11,7 @@ from runward import ports
 from runward.core import daemon_json, errors
 from runward.runners import local
 from runward.store import settled_files
-from runward.wiring import docker
+from runward.wiring import docker, services
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,9 @@ def restart(path: str, backup: str | None) -> str:
         why = (
             f"{path} is written (backup {backup or 'none'}), the engine not restarted: {said[0].rstrip('.')}"
         )
-        systemd = os.path.isdir("/run/systemd/system")
         step = (
             "See journalctl -u docker"
-            if systemd
+            if services.has_systemd()
             else "Restart it as it was started: systemd does not run here"
         )
         raise errors.Unreachable(errors.Problem(why, "systemctl restart docker", None, step))
