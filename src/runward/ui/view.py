@@ -23,6 +23,8 @@ class Look:
     """Whether the live attempt has its keeper; None where that cannot be seen."""
     later: scoring.Later | None = None
     """Where the work went on after this run had ended, if it did."""
+    name: str | None = None
+    """The run's name by now, where it may have given its first one to a newer run."""
 
 
 def status(state: run.RunState, look: Look) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def status(state: run.RunState, look: Look) -> dict[str, Any]:
     account = recovery.account([_record(a, look) for a in state.attempts], _until(state, look))
     return {
         "schema_version": 1,
-        "run": state.run,
+        "run": look.name or state.run,
         "state": str(state.state),
         "paused": state.paused,
         "why": state.ended.why if state.ended else _why(state),
@@ -265,7 +267,7 @@ def row(state: run.RunState, look: Look) -> dict[str, Any]:
     last = state.last
     verdict = (last.diagnosis or {}).get("verdict", {}) if last is not None else {}
     return {
-        "run": state.run,
+        "run": look.name or state.run,
         "state": str(state.state),
         "paused": state.paused,
         "live": state.live is not None,

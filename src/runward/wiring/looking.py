@@ -40,7 +40,7 @@ def state_of(store: sqlite.SqliteStore, row: ports.RunRow) -> run.RunState:
 
 def look(store: sqlite.SqliteStore, row: ports.RunRow) -> view.Look:
     """What is known beside the journal."""
-    return view.Look(time.time(), store.progress(row.id), leases.live_holder(store, row))
+    return view.Look(time.time(), store.progress(row.id), leases.live_holder(store, row), name=row.name)
 
 
 def moments(state: run.RunState) -> dict[int, dict[str, Any]]:
@@ -68,10 +68,7 @@ def status(name: str) -> dict[str, Any]:
             later=_later(store, row, state),
             keeper_lives=_keeper_lives(state, seen),
         )
-        return {
-            **view.status(state, seen),
-            "run": row.name,
-        }  # an older run gave its first name to a newer one
+        return view.status(state, seen)
     finally:
         store.close()
 
@@ -126,7 +123,7 @@ def rows() -> list[dict[str, Any]]:
     except errors.NotFound:
         return []
     try:
-        return [{**view.row(state_of(store, row), look(store, row)), "run": row.name} for row in store.runs()]
+        return [view.row(state_of(store, row), look(store, row)) for row in store.runs()]
     finally:
         store.close()
 

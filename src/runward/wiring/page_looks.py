@@ -74,7 +74,7 @@ class Standings:
             state = run.fold((event for _, event in new), before[1])
             kept[row] = (new[-1][0] if new else before[0], state)
             if state.ended is None or state.ended.at >= since:
-                found.append({**view.status(state, looking.look(store, row)), "run": row.name})
+                found.append(view.status(state, looking.look(store, row)))
         self._kept = kept
         return found
 
