@@ -82,3 +82,12 @@ def iso(at: float | None) -> str | None:
     if at is None:
         return None
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_iso(text: str) -> float:
+    """Seconds since the epoch of what `iso` wrote.
+
+    >>> from_iso("2031-01-01T00:00:00.250Z")
+    1924992000.25
+    """
+    return datetime.fromisoformat(text).timestamp()

@@ -1,7 +1,6 @@
 """Whether what is shown of a run can be believed: its watcher may be gone, stand still, or see nothing."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from runward.core import durations
@@ -26,7 +25,7 @@ def silence_s(row: Mapping[str, Any], now: float) -> float | None:
     looked_at = row["watcher"].get("looked_at") if row["watcher"] else None
     if looked_at is None or row["state"] not in LIVE:
         return None
-    silent = now - datetime.fromisoformat(looked_at).timestamp()
+    silent = now - durations.from_iso(looked_at)
     return silent if silent > SILENT_S else None
 
 

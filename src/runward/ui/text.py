@@ -1,7 +1,6 @@
 """Plain text of the view models, for terminals and pipes. No colour unless the caller's style adds it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from runward.core import durations, recovery
@@ -21,8 +20,7 @@ def ago(then: str | None, now: float) -> str:
     """How long before `now` an ISO instant was."""
     if then is None:
         return "-"
-    at = datetime.fromisoformat(then).timestamp()
-    return durations.format_duration(max(0.0, now - at))
+    return durations.format_duration(max(0.0, now - durations.from_iso(then)))
 
 
 def ps(rows: Sequence[Mapping[str, Any]], now: float) -> str:

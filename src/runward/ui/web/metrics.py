@@ -5,13 +5,12 @@ A run that ended more than a day ago is left out, so that what is scraped does n
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import prometheus_client
 from prometheus_client import core, registry
 
-from runward.core import run
+from runward.core import durations, run
 from runward.ui import sight
 
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_LATEST
@@ -92,8 +91,8 @@ def _restarts(runs: Sequence[Mapping[str, Any]]) -> core.Metric:
     return family
 
 
-def _instant(text_: str | None) -> float | None:
-    return datetime.fromisoformat(text_).timestamp() if text_ else None
+def _instant(iso: str | None) -> float | None:
+    return durations.from_iso(iso) if iso else None
 
 
 def _live(one: Mapping[str, Any], value: object) -> float | None:
