@@ -6,7 +6,7 @@ import pytest
 
 from fakes import shown_runs
 from fakes.shown_runs import HOSTILE, MADE, NOW, row, status
-from runward.ui import sight, text, view_box
+from runward.ui import markup, sight, text, view_box
 from runward.ui.web import page_box, page_run, page_runs, shell
 
 TAG = re.compile(r"<[^>]*>")
@@ -79,7 +79,7 @@ def test_the_page_of_a_run_says_what_status_says():
     html = page_run.main(page_run.Told(body, [], shown_runs.log("last words")), NOW)
     shown = " ".join(TAG.sub(" ", html).split())
     for line in text.status(body, NOW).splitlines()[1:]:
-        assert " ".join(shell.text(line).split()) in shown, line
+        assert " ".join(markup.text(line).split()) in shown, line
     assert "last words" in shown
 
 
@@ -101,8 +101,8 @@ def test_a_log_that_cannot_be_shown_says_how_to_read_it():
 
 
 def test_an_endless_line_is_cut_and_an_attribute_holds_any_text():
-    assert len(shell.text("x" * 1_000_000)) < 2_100
-    assert shell.element("a", shell.text("x"), href='"><b>') == '<a href="&quot;&gt;&lt;b&gt;">x</a>'
+    assert len(markup.text("x" * 1_000_000)) < 2_100
+    assert markup.element("a", markup.text("x"), href='"><b>') == '<a href="&quot;&gt;&lt;b&gt;">x</a>'
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_page_of_the_box_has_its_tables_and_what_was_not_seen():
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_every_address_on_a_page_is_relative_so_that_a_proxy_may_add_a_prefix(depth):
-    html = shell.page(shell.Frame("x", NOW, "/state", depth), shell.text("x"))
+    html = shell.page(shell.Frame("x", NOW, "/state", depth), markup.text("x"))
     found = re.findall(r'(?:href|src)="([^"]*)"', html)
     assert len(found) == 5
     assert [one for one in found if one.startswith(("/", "http")) or (depth and not one.startswith("../" * depth))] == []  # fmt: skip

@@ -1,11 +1,10 @@
 """A diagnosis as one self-contained page to attach to a ticket: no script, nothing loaded from elsewhere."""
 
-import html
 import json
 from collections.abc import Iterable
 
 from runward.core import failures
-from runward.ui import text_diagnosis
+from runward.ui import markup, text_diagnosis
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#1a1a1a;background:#fff}
@@ -23,35 +22,43 @@ def page(found: failures.Diagnosis, target: str) -> str:
     tags = [str(word or "") for word in (verdict.cause, verdict.action, verdict.certainty, verdict.scope)]
     tags += [f"rank {verdict.rank}"] if verdict.rank is not None else []
     tags += [f"node {verdict.node}"] if verdict.node else []
-    body = [
-        f"<h1>{_text(target)}</h1>",
-        "<p>" + "".join(f'<span class="tag">{_text(tag)}</span>' for tag in tags if tag) + "</p>",
-        f"<p>{_text(verdict.summary)}</p>",
+    body = markup.join(
+        _say("h1", target),
+        markup.element("p", [_say("span", tag, class_="tag") for tag in tags if tag]),
+        _say("p", verdict.summary),
         _list("What to do", (a.do + (f" ({a.why})" if a.why else "") for a in found.advice)),
         _evidence("Evidence", found.evidence),
         _evidence("Against it", found.counter_evidence),
         _evidence("Echoes", found.echoes),
         _list("Open", found.notes),
-        f"<details><summary>JSON</summary><pre>{_text(json.dumps(found.to_json(target), indent=1))}</pre></details>",
-    ]
-    head = f'<meta charset="utf-8"><title>{_text(target)}: {verdict.cause}</title><style>{_STYLE}</style>'
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
-
-
-def _text(raw: str) -> str:
-    return html.escape(raw, quote=True)
-
-
-def _list(title: str, texts: Iterable[str]) -> str:
-    rows = "".join(f"<li>{_text(text)}</li>" for text in texts)
-    return f"<h2>{title}</h2><ul>{rows}</ul>" if rows else ""
-
-
-def _evidence(title: str, items: Iterable[failures.Evidence]) -> str:
-    rows = "".join(
-        f'<div class="where">{_text(text_diagnosis.line(item).partition("  ")[0])}'
-        f"{_text(f' at {item.at}' if item.at else '')}{_text(f' [{item.rule}]' if item.rule else '')}</div>"
-        f"<pre>{_text(item.text.strip())}</pre>"
-        for item in items
+        markup.element(
+            "details", [_say("summary", "JSON"), _say("pre", json.dumps(found.to_json(target), indent=1))]
+        ),
     )
-    return f"<h2>{title}</h2>{rows}" if rows else ""
+    title = _say("title", f"{target}: {verdict.cause}")
+    head = f'<meta charset="utf-8">{title}<style>{_STYLE}</style>'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
+
+
+def _say(tag: str, raw: str, **attributes: object) -> markup.Markup:
+    """One element with the whole of a text: a diagnosis is masked and bounded where it is made."""
+    return markup.element(tag, markup.escaped(raw), **attributes)
+
+
+def _list(title: str, texts: Iterable[str]) -> markup.Markup:
+    rows = [_say("li", text) for text in texts]
+    return markup.join(_say("h2", title), markup.element("ul", rows)) if rows else markup.join()
+
+
+def _evidence(title: str, items: Iterable[failures.Evidence]) -> markup.Markup:
+    rows = [
+        part
+        for item in items
+        for part in (_say("div", _where(item), class_="where"), _say("pre", item.text.strip()))
+    ]
+    return markup.join(_say("h2", title), *rows) if rows else markup.join()
+
+
+def _where(item: failures.Evidence) -> str:
+    place = text_diagnosis.line(item).partition("  ")[0]
+    return place + (f" at {item.at}" if item.at else "") + (f" [{item.rule}]" if item.rule else "")

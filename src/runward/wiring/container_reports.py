@@ -1,6 +1,5 @@
 """`diagnose docker:...`: one container or all that died, as text, JSON, classic sections, and saved files."""
 
-import html
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 
 from runward.app import container_post_mortem as post_mortem
 from runward.core import durations
-from runward.ui import classic_container, text_container
+from runward.ui import classic_container, markup, text_container
 from runward.wiring import docker, saved_reports
 
 
@@ -75,9 +74,11 @@ def save(report: post_mortem.PostMortem, folder: str, said: Callable[[str], None
 def page(reports: Sequence[post_mortem.PostMortem]) -> str:
     """The reports as one self-contained page."""
     values = [post_mortem.to_json(report) for report in reports]
-    title = html.escape(", ".join(f"{one.container.name}: {one.diagnosis.verdict.cause}" for one in reports))
+    title = markup.escaped(
+        ", ".join(f"{one.container.name}: {one.diagnosis.verdict.cause}" for one in reports)
+    )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         "<style>body{font:14px/1.5 monospace;margin:2em;max-width:120ch}pre{white-space:pre-wrap}</style>"
-        f"<h1>{title}</h1><pre>{html.escape(text_container.render_all(values))}</pre></html>\n"
+        f"<h1>{title}</h1><pre>{markup.escaped(text_container.render_all(values))}</pre></html>\n"
     )

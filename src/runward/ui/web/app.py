@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from runward.core import errors
-from runward.ui import view_box
+from runward.ui import markup, view_box
 from runward.ui.web import metrics, page_box, page_run, page_runs, readers, shell
 
 LINES, MOST_LINES = 200, 2_000
@@ -201,7 +201,7 @@ def _json(body: Any, code: int = 200) -> Response:
     return Response(json.dumps(body) + "\n", code, media_type="application/json")
 
 
-def _page(looks: Looks, title: str, depth: int, main: shell.Markup, at: float) -> Response:
+def _page(looks: Looks, title: str, depth: int, main: markup.Markup, at: float) -> Response:
     frame = shell.Frame(f"{title} - Runward", at, looks.place, depth)
     return HTMLResponse(shell.page(frame, main))
 
@@ -242,7 +242,9 @@ def _failed(looks: Looks, request: Request, code: int, problems: Sequence[errors
         return _json({"schema_version": 1, "errors": told}, code)
     if path in {"/healthz", "/metrics"}:
         return PlainTextResponse("".join(f"{one}\n" for one in problems), code)
-    main = shell.join(shell.say("h1", f"{code}"), shell.listed([str(one) for one in problems], class_="bad"))
+    main = markup.join(
+        markup.say("h1", f"{code}"), markup.listed([str(one) for one in problems], class_="bad")
+    )
     raw: bytes = request.scope.get("raw_path") or b"/"  # a slash that was written %2F is none for the browser
     depth = max(0, raw.count(b"/") - 1)
     frame = shell.Frame(f"{code} - Runward", looks.now(), looks.place, depth, refreshes=code == 503)

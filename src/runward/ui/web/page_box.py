@@ -1,43 +1,42 @@
 """The page of this box, of the same value as `runward top --box` draws."""
 
-from runward.ui import view_box
-from runward.ui.web import shell
+from runward.ui import markup, view_box
 
 
-def main(page: view_box.Page) -> shell.Markup:
+def main(page: view_box.Page) -> markup.Markup:
     """Everything under the frame."""
-    return shell.join(
-        shell.say("h1", page.host),
+    return markup.join(
+        markup.say("h1", page.host),
         _memory(page.memory),
-        shell.say("p", page.machine),
+        markup.say("p", page.machine),
         *(_table(one) for one in page.tables),
         _listed("Kills for memory", page.oom, "bad"),
         _listed("Not observable", page.blind, "warn"),
     )
 
 
-def _memory(bar: view_box.Bar | None) -> shell.Markup:
+def _memory(bar: view_box.Bar | None) -> markup.Markup:
     if bar is None:
-        return shell.say("p", "memory: not observable", class_="none")
-    meter = shell.say(
+        return markup.say("p", "memory: not observable", class_="none")
+    meter = markup.say(
         "meter", f"{bar.percent} %", min=0, max=100, low=75, high=90, optimum=0, value=bar.percent
     )
-    return shell.element(
-        "p", shell.join(shell.text("memory "), meter, shell.text(f" {bar.percent} % {bar.text}"))
+    return markup.element(
+        "p", markup.join(markup.text("memory "), meter, markup.text(f" {bar.percent} % {bar.text}"))
     )
 
 
-def _table(one: view_box.Table) -> shell.Markup:
-    parts = [shell.say("h2", one.title), *(shell.say("p", line) for line in one.above)]
+def _table(one: view_box.Table) -> markup.Markup:
+    parts = [markup.say("h2", one.title), *(markup.say("p", line) for line in one.above)]
     if one.rows:
-        rows = [shell.element("tr", [shell.say("td", cell) for cell in row]) for row in one.rows]
-        parts.append(shell.table(one.head, rows))
+        rows = [markup.element("tr", [markup.say("td", cell) for cell in row]) for row in one.rows]
+        parts.append(markup.table(one.head, rows))
     else:
-        parts.append(shell.say("p", one.empty, class_="none"))
-    return shell.element("section", parts)
+        parts.append(markup.say("p", one.empty, class_="none"))
+    return markup.element("section", parts)
 
 
-def _listed(title: str, lines: tuple[str, ...], tone: str) -> shell.Markup:
+def _listed(title: str, lines: tuple[str, ...], tone: str) -> markup.Markup:
     if not lines:
-        return shell.Markup("")
-    return shell.element("section", [shell.say("h2", title), shell.listed(lines, class_=tone)])
+        return markup.Markup("")
+    return markup.element("section", [markup.say("h2", title), markup.listed(lines, class_=tone)])

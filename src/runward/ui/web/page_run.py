@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runward.ui import short, text
-from runward.ui.web import page_runs, shell
+from runward.ui import markup, short, text
+from runward.ui.web import page_runs
 
 ATTEMPTS, EVENTS, EVIDENCE = 20, 40, 5
 """So many are shown, the newest."""
@@ -21,22 +21,22 @@ class Told:
     """See `log_end`."""
 
 
-def main(told: Told, now: float) -> shell.Markup:
+def main(told: Told, now: float) -> markup.Markup:
     """Everything under the frame."""
     body = told.status
     _, *facts = [line.strip() for line in text.head(body, now)]  # the first one is the title here
-    title = shell.element(
+    title = markup.element(
         "h1",
-        shell.join(shell.say("span", body["run"]), shell.text(" "), page_runs.state(body, now)),
+        markup.join(markup.say("span", body["run"]), markup.text(" "), page_runs.state(body, now)),
     )
     attempts = list(body["attempts"])[-ATTEMPTS:][::-1]
     older = len(body["attempts"]) - len(attempts)
-    return shell.join(
+    return markup.join(
         title,
-        shell.say("p", body["why"], class_="lead") if body["why"] else shell.Markup(""),
-        shell.listed([*facts, *_rate(body), *_policy(body), *text.checkpoints(body["checkpoints"])]),
+        markup.say("p", body["why"], class_="lead") if body["why"] else markup.Markup(""),
+        markup.listed([*facts, *_rate(body), *_policy(body), *text.checkpoints(body["checkpoints"])]),
         *(_attempt(one, body) for one in attempts),
-        *([shell.say("p", f"{older} older attempts: runward status {body['run']}")] if older > 0 else []),
+        *([markup.say("p", f"{older} older attempts: runward status {body['run']}")] if older > 0 else []),
         _lines("What was decided, and whether it was right", text.ledger(body["ledger"])),
         _events(told.events),
         log_end(told.log),
@@ -54,11 +54,11 @@ def _policy(body: Mapping[str, Any]) -> Iterator[str]:
         yield f"policy {body['policy']}"
 
 
-def _attempt(one: Mapping[str, Any], body: Mapping[str, Any]) -> shell.Markup:
-    parts = [shell.say("h2", f"attempt {one['n']}{text.attempt_words(one)}")]
+def _attempt(one: Mapping[str, Any], body: Mapping[str, Any]) -> markup.Markup:
+    parts = [markup.say("h2", f"attempt {one['n']}{text.attempt_words(one)}")]
     verdict = one["verdict"]
     if verdict:
-        parts.append(shell.say("p", short.cause(verdict), class_="verdict"))
+        parts.append(markup.say("p", short.cause(verdict), class_="verdict"))
         parts.append(_pre(text.evidence("", text.worth_showing(one)[:EVIDENCE]), "evidence"))
         parts.append(_pre(text.evidence("against: ", one["counter_evidence"][:EVIDENCE]), "against"))
     said = [line.strip() for line in text.decided(one["decision"])] if one["decision"] else []
@@ -66,29 +66,29 @@ def _attempt(one: Mapping[str, Any], body: Mapping[str, Any]) -> shell.Markup:
         said += text.advice(one)
     said += [f"left: {line}" for line in one["left"]]
     said += [f"box {text.box(one['box'])}"] if one.get("box") else []
-    return shell.element("section", [*parts, shell.listed(said)], class_="attempt")
+    return markup.element("section", [*parts, markup.listed(said)], class_="attempt")
 
 
-def _pre(lines: Sequence[str], kind: str) -> shell.Markup:
-    return shell.element("pre", shell.lines(lines), class_=kind) if lines else shell.Markup("")
+def _pre(lines: Sequence[str], kind: str) -> markup.Markup:
+    return markup.element("pre", markup.lines(lines), class_=kind) if lines else markup.Markup("")
 
 
-def _lines(title: str, lines: Sequence[str]) -> shell.Markup:
+def _lines(title: str, lines: Sequence[str]) -> markup.Markup:
     if not lines:
-        return shell.Markup("")
-    return shell.element("section", [shell.say("h2", title), shell.element("pre", shell.lines(lines))])
+        return markup.Markup("")
+    return markup.element("section", [markup.say("h2", title), markup.element("pre", markup.lines(lines))])
 
 
-def _events(bodies: Sequence[Mapping[str, Any]]) -> shell.Markup:
+def _events(bodies: Sequence[Mapping[str, Any]]) -> markup.Markup:
     shown = [text.event(body) for body in bodies[-EVENTS:]]
     hidden = len(bodies) - len(shown)
     return _lines("Last events" + (f" ({hidden} older are not shown)" if hidden > 0 else ""), shown)
 
 
-def log_end(log: Mapping[str, Any]) -> shell.Markup:
+def log_end(log: Mapping[str, Any]) -> markup.Markup:
     """The last lines of the output, or why they are not here."""
-    title = shell.say("h2", f"End of the output of attempt {log['attempt']}" if log["attempt"] else "Output")
+    title = markup.say("h2", f"End of the output of attempt {log['attempt']}" if log["attempt"] else "Output")
     if log["why"]:
-        return shell.element("section", [title, shell.say("p", log["why"], class_="none")])
-    inside = shell.lines(log["lines"] or ["nothing was written yet"])
-    return shell.element("section", [title, shell.element("pre", inside, class_="log", id="log")])
+        return markup.element("section", [title, markup.say("p", log["why"], class_="none")])
+    inside = markup.lines(log["lines"] or ["nothing was written yet"])
+    return markup.element("section", [title, markup.element("pre", inside, class_="log", id="log")])

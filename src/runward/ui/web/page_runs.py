@@ -6,8 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from runward.core import durations
-from runward.ui import sight, text
-from runward.ui.web import shell
+from runward.ui import markup, sight, text
 
 MOST_ENDED = 200
 """Ended runs that are shown, the newest."""
@@ -23,51 +22,53 @@ def title(rows: Sequence[Mapping[str, Any]], now: float) -> str:
     return ", ".join(words) or f"{len(rows)} runs"
 
 
-def main(rows: Sequence[Mapping[str, Any]], now: float, place: str) -> shell.Markup:
+def main(rows: Sequence[Mapping[str, Any]], now: float, place: str) -> markup.Markup:
     """The table. `rows`: those of `ps --json`, oldest first."""
     if not rows:
         line = f"No runs in {place}. Start one with: runward run -- COMMAND"
-        return shell.join(shell.say("h1", "Runs"), shell.say("p", line, class_="none"))
+        return markup.join(markup.say("h1", "Runs"), markup.say("p", line, class_="none"))
     newest = rows[::-1]
     live = [row for row in newest if row["state"] in sight.LIVE]
-    live.sort(key=lambda row: sight.tone(row, now) != "warn")  # what is not seen or does not move stands first
+    live.sort(
+        key=lambda row: sight.tone(row, now) != "warn"
+    )  # what is not seen or does not move stands first
     ended = [row for row in newest if row["state"] not in sight.LIVE]
     parts = [
-        shell.element("h1", shell.text(f"Runs: {title(rows, now)}")),
-        shell.table(_HEAD, [_row(row, now) for row in live + ended[:MOST_ENDED]], id="runs"),
+        markup.element("h1", markup.text(f"Runs: {title(rows, now)}")),
+        markup.table(_HEAD, [_row(row, now) for row in live + ended[:MOST_ENDED]], id="runs"),
     ]
     if len(ended) > MOST_ENDED:
         parts.append(
-            shell.say("p", f"{len(ended) - MOST_ENDED} older runs are not shown: runward ps has them.")
+            markup.say("p", f"{len(ended) - MOST_ENDED} older runs are not shown: runward ps has them.")
         )
-    return shell.join(*parts)
+    return markup.join(*parts)
 
 
-def _row(row: Mapping[str, Any], now: float) -> shell.Markup:
+def _row(row: Mapping[str, Any], now: float) -> markup.Markup:
     tone = sight.tone(row, now)
-    link = shell.say("a", row["run"], href=f"runs/{quote(row['run'], safe='~')}")
+    link = markup.say("a", row["run"], href=f"runs/{quote(row['run'], safe='~')}")
     cells = [
-        shell.element("th", link, scope="row"),
-        shell.element("td", state(row, now)),
-        shell.say("td", text.steps(row["step"], row["total_steps"]), class_="number"),
-        shell.say("td", rate(row.get("rate_per_s"))),
-        shell.say("td", _progress(row, now)),
-        shell.say("td", row["attempt"] if row["attempt"] is not None else "-", class_="number"),
-        shell.say("td", why(row, now)),
-        shell.say("td", row["target"] or row["backend"]),
-        shell.say("td", sight.watcher(row, now)),
+        markup.element("th", link, scope="row"),
+        markup.element("td", state(row, now)),
+        markup.say("td", text.steps(row["step"], row["total_steps"]), class_="number"),
+        markup.say("td", rate(row.get("rate_per_s"))),
+        markup.say("td", _progress(row, now)),
+        markup.say("td", row["attempt"] if row["attempt"] is not None else "-", class_="number"),
+        markup.say("td", why(row, now)),
+        markup.say("td", row["target"] or row["backend"]),
+        markup.say("td", sight.watcher(row, now)),
     ]
-    return shell.element("tr", cells, class_=tone)
+    return markup.element("tr", cells, class_=tone)
 
 
-def state(row: Mapping[str, Any], now: float) -> shell.Markup:
+def state(row: Mapping[str, Any], now: float) -> markup.Markup:
     """The state word, and what is to be known beside it."""
-    words = [shell.say("span", row["state"], class_=f"state {sight.tone(row, now)}")]
+    words = [markup.say("span", row["state"], class_=f"state {sight.tone(row, now)}")]
     if row["paused"]:
-        words.append(shell.say("span", "paused", class_="state warn"))
+        words.append(markup.say("span", "paused", class_="state warn"))
     if sight.blind(row, now) is not None:
-        words.append(shell.say("span", "not seen", class_="state warn"))
-    return shell.join(*words)
+        words.append(markup.say("span", "not seen", class_="state warn"))
+    return markup.join(*words)
 
 
 def why(row: Mapping[str, Any], now: float) -> str:
