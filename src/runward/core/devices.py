@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from runward.core import prefixes, regexes, voices
+from runward.core import layouts, prefixes, regexes, voices
 
 _VISIBLE = r"(?i)visible_devices['\"]?[ =:]{1,3}['\"\[]{0,2}(?P<devices>\d[\d, ]{0,60})"
 _SERIAL = r"(?i)\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]{20,40}"
@@ -62,7 +62,7 @@ class Devices:
         front = prefixes.split(text)
         found = regexes.ready(_INDEX).search(front.body)
         index = int(found["index"]) if found else front.voice.number
-        if index is not None and index < voices.MOST_LOCAL and "xid" not in text:
+        if index is not None and index < layouts.MOST_LOCAL and "xid" not in text:
             for name in {bus_of(text), *serials(text)} - {""}:
                 self.add(voices.short(front.node), name, None, index)
 

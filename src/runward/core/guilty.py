@@ -7,6 +7,7 @@ from runward.core import (
     devices,
     evidence,
     failures,
+    layouts,
     prefixes,
     regexes,
     roster,
@@ -185,7 +186,7 @@ def words(chosen: candidates.Candidate, rank: int | None) -> str:
     signal = chosen.entry.signal if chosen.entry else None
     if signal is None or signal.rank is not None or signal.voice.number is None or not signal.voice.node:
         return "the run"
-    kind = "local rank" if signal.voice.number < voices.MOST_LOCAL else "process"
+    kind = "local rank" if signal.voice.number < layouts.MOST_LOCAL else "process"
     return f"{kind} {signal.voice.number} on {signal.voice.node}"
 
 

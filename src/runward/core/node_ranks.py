@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from runward.core import regexes, voices
+from runward.core import layouts, regexes, voices
 
 _NODE_RANK = (
     r"(?i)(?<!comm_world_)(?:(?:node|machine|group)[ _-]?rank|slurm_nodeid)"
@@ -97,8 +97,8 @@ def _listed(text: str) -> list[int]:
     ([8, 9, 10, 11, 13], [8, 9, 10], [8, 9])
     """
     spans = ((int(found[1]), int(found[2] or found[1])) for found in regexes.ready(_SPAN).finditer(text))
-    found = [range(first, min(last, first + voices.MOST_LOCAL) + 1) for first, last in spans]
-    return list(itertools.islice(itertools.chain.from_iterable(found), voices.MOST_LOCAL))
+    found = [range(first, min(last, first + layouts.MOST_LOCAL) + 1) for first, last in spans]
+    return list(itertools.islice(itertools.chain.from_iterable(found), layouts.MOST_LOCAL))
 
 
 def _numbers(text: str) -> list[int]:

@@ -1,0 +1,209 @@
+"""What numbers and names beside nodes mean, as far as all lines of one attempt together prove it.
+
+Whether they count through or anew on each node, which rank a node's number 0 is, how many ranks a node has.
+"""
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from runward.core import speakers
+
+MOST_LOCAL = 16
+"""Ranks that a node has at most."""
+USUAL = 8
+"""Ranks of most nodes: numbers of several nodes that all lie below, with gaps, may as well be local ones."""
+_SIZES = (4, 8, 16)
+"""Ranks that a node mostly has."""
+_FEW = 3
+"""Nodes from which on one rank of each is no chance."""
+_INDEX = re.compile(r"(\d{1,6})\D*$")
+
+
+class Pod(NamedTuple):
+    """A pod that speaks."""
+
+    ordinal: speakers.Ordinal
+    ranks: set[int]
+    """The ranks that were named beside it."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What lines said of nodes, of the numbers beside them, and of pods."""
+
+    pairs: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    """Node and number to the ranks that were named beside them."""
+    numbers: dict[tuple[str, int], None] = field(default_factory=dict)
+    """Nodes and numbers that stood for a rank."""
+    nodes: dict[str, set[int]] = field(default_factory=dict)
+    """Nodes that speak, and the ranks that are there by any line."""
+    pods: dict[str, Pod] = field(default_factory=dict)
+    world: int = 0
+    """How many ranks there are, where that is told."""
+    a_node: int = 1
+    """How many ranks a node holds, as far as that is told of any."""
+
+
+class Layout(NamedTuple):
+    """What they prove."""
+
+    bases: Mapping[str, int]
+    """The rank of number 0 of each node of which one is known."""
+    line: tuple[int, int] | None
+    """Rank of number 0 on a node 0, and ranks a node, where the known nodes follow one rule."""
+    local: bool
+    """Whether the numbers count anew on each node."""
+    through: bool
+    """Whether numbers that stand without a node are more than a node has ranks: they count through."""
+    sizes: tuple[int, ...]
+    """Ranks a node, of the usual ones, with which each node's ranks are one block of its own."""
+    alone: Mapping[str, int]
+    """The rank of each node, where every one has one alone."""
+    kinds: frozenset[str]
+    """The names of the nodes without their numbers."""
+    silent: Mapping[str, list[str]]
+    """The nodes of each kind of which no rank is known."""
+    pods: "_Pods | None"
+    """None where a pod holds several ranks."""
+
+    def first(self, node: str) -> int | None:
+        """The rank of number 0 on a node."""
+        base, at = self.bases.get(node), index(node)
+        if base is None and self.line is not None and at is not None:
+            base = self.line[0] + at * self.line[1]
+        return base
+
+    def pod(self, own: speakers.Ordinal, world: int) -> int | None:
+        """The rank of a pod by its number, where nothing speaks against it."""
+        if self.pods is None or not self.pods.roles:
+            return None
+        role, number = own
+        base = role.partition("-")[0]
+        of_others = any(
+            one != role and (one == "chief" or one.partition("-")[0] == base) for one in self.pods.roles
+        )
+        led = role != "master" and "master" in self.pods.roles
+        if of_others or world >= 2 * (max(number, self.pods.top) + 1 + led):
+            return None
+        if not self.pods.away:
+            return number + led
+        return number + min(self.pods.away) if len(self.pods.away) == 1 else None
+
+
+class _Pods(NamedTuple):
+    """What the names and ranks of all pods say."""
+
+    roles: frozenset[str]
+    top: int
+    """The highest number."""
+    away: frozenset[int]
+    """By how much the ranks that are known are above the numbers."""
+
+
+def proven(heard: Heard) -> Layout:
+    """What all that was heard proves."""
+    bases, silent = _bases(heard), dict[str, list[str]]()
+    for node, ranks in heard.nodes.items():
+        if not ranks:
+            silent.setdefault(kind(node), []).append(node)
+    return Layout(
+        bases=bases,
+        line=_line(bases),
+        local=_local(heard),
+        through=_through(heard),
+        sizes=_sizes(heard),
+        alone=_one_each(heard),
+        kinds=frozenset(map(kind, heard.nodes)),
+        silent=silent,
+        pods=_pods(heard),
+    )
+
+
+def kind(node: str) -> str:
+    """The name without its numbers."""
+    return "".join(char for char in node if not char.isdigit())
+
+
+def index(node: str) -> int | None:
+    """The last number in a node's name."""
+    found = _INDEX.search(node)
+    return int(found[1]) if found else None
+
+
+def _pods(heard: Heard) -> _Pods | None:
+    if heard.a_node > 1 or any(number for _, number in heard.pairs):
+        return None
+    pods = () if any(len(pod.ranks) > 1 for pod in heard.pods.values()) else heard.pods.values()
+    return _Pods(
+        frozenset(pod.ordinal.role for pod in pods),
+        max((pod.ordinal.number for pod in pods), default=0),
+        frozenset(min(pod.ranks) - pod.ordinal.number for pod in pods if pod.ranks),
+    )
+
+
+def _one_each(heard: Heard) -> dict[str, int]:
+    """The rank of each node, where every one that speaks has one alone and no number lies between them."""
+    ranks = {node: min(own) for node, own in heard.nodes.items() if len(own) == 1}
+    whole = len(ranks) == len(heard.nodes) >= _FEW and sorted(ranks.values()) == list(range(len(ranks)))
+    return ranks if whole and heard.a_node == 1 and heard.world in (0, len(ranks)) else {}
+
+
+def _through(heard: Heard) -> bool:
+    firsts = [min(ranks) - number for (_, number), ranks in heard.pairs.items()]
+    ranks_a_node = min((first for first in firsts if first > 0), default=MOST_LOCAL)
+    return any(number >= ranks_a_node for node, number in heard.numbers if not node)
+
+
+def _sizes(heard: Heard) -> tuple[int, ...]:
+    told = [ranks for ranks in heard.nodes.values() if ranks]
+    places = [(number, rank) for (_, number), ranks in heard.pairs.items() for rank in ranks]
+    return tuple(
+        size
+        for size in _SIZES
+        if not heard.world % size
+        and all(rank % size == number for number, rank in places)
+        and all(min(ranks) // size == max(ranks) // size for ranks in told)
+        and len({min(ranks) // size for ranks in told}) == len(told)
+    )
+
+
+def _local(heard: Heard) -> bool:
+    if any(number not in ranks for (_, number), ranks in heard.pairs.items()):
+        return True
+    by_node: dict[str, set[int]] = {}
+    for node, number in heard.numbers:
+        by_node.setdefault(node, set()).add(number)
+    kinds = sorted(by_node.values(), key=min)
+    if len(kinds) < 2 or max(map(max, kinds)) >= MOST_LOCAL:
+        return False
+    if any(max(a) >= min(b) for a, b in itertools.pairwise(kinds)):
+        return True
+    top = max(kinds[-1])
+    return top < USUAL and sum(map(len, kinds)) <= top
+
+
+def _bases(heard: Heard) -> dict[str, int]:
+    """The rank of number 0 of each node of which one is known; none where they contradict each other."""
+    bases: dict[str, int] = {}
+    for (node, number), ranks in heard.pairs.items():
+        if number >= MOST_LOCAL:
+            continue
+        base = min(ranks) - number
+        if len(ranks) > 1 or base < 0 or bases.setdefault(node, base) != base:
+            return {}
+    return bases if len(set(bases.values())) == len(bases) else {}
+
+
+def _line(bases: dict[str, int]) -> tuple[int, int] | None:
+    """Where the known bases grow evenly with the numbers in their nodes' names: that of node 0, and the growth."""
+    known = sorted((at, base) for name, base in bases.items() if (at := index(name)) is not None)
+    if len(known) < 2 or len({at for at, _ in known}) < len(bases):
+        return None
+    (first, low), (last, high) = known[0], known[-1]
+    size, rest = divmod(high - low, last - first)
+    if rest or size <= 0 or any(base != low + (at - first) * size for at, base in known):
+        return None
+    return low - first * size, size
