@@ -61,7 +61,7 @@ class Layout(NamedTuple):
     sizes: tuple[int, ...]
     """Ranks a node, of the usual ones, with which each node's ranks are one block of its own."""
     alone: Mapping[str, int]
-    """The rank of each node, where every one has one alone."""
+    """The rank of each node, where every one has one."""
     kinds: frozenset[str]
     """The names of the nodes without their numbers."""
     silent: Mapping[str, list[str]]
@@ -145,10 +145,14 @@ def _pods(heard: Heard) -> _Pods | None:
 
 
 def _one_each(heard: Heard) -> dict[str, int]:
-    """The rank of each node, where every one that speaks has one alone and no number lies between them."""
+    """The rank of each node, where the nodes with one rank alone hold all ranks that there are.
+
+    How many there are is not always told: then several nodes speak, each has one, and no number lies between them.
+    """
     ranks = {node: min(own) for node, own in heard.nodes.items() if len(own) == 1}
-    whole = len(ranks) == len(heard.nodes) >= _FEW and sorted(ranks.values()) == list(range(len(ranks)))
-    return ranks if whole and heard.a_node == 1 and heard.world in (0, len(ranks)) else {}
+    world = heard.world or (len(heard.nodes) if len(heard.nodes) >= _FEW else 0)
+    whole = world == len(ranks) and sorted(ranks.values()) == list(range(world))
+    return ranks if whole and heard.a_node == 1 else {}
 
 
 def _through(heard: Heard) -> bool:

@@ -153,8 +153,6 @@ class _Said:
         self._worlds: set[int] = set()
         self.nodes = node_ranks.Nodes(book.voices)
         self._file = ""
-        self._singles: dict[str, set[int]] = {}
-        """Nodes, and the ranks that were told there with the size of the world."""
         self._columns: rank_tables.Columns | None = None
         """The head of the table in whose rows the next line may be one."""
         self._channels: dict[tuple[str, str], set[int]] = {}
@@ -200,8 +198,6 @@ class _Said:
             self._book.voices.hear(voice)
         if not ranks and voice.rank is not None:
             ranks = {voice.rank}
-        if len(ranks) == 1 and world and front.node and not voice.name:
-            self._singles.setdefault(front.node, set()).update(ranks)
         own = world or regexes.ready(_LOCAL).search(body) or regexes.ready(_OWN).match(body)
         if len(ranks) == 1 and own and front.node:
             self._book.voices.on(front.node, ranks)
@@ -271,11 +267,9 @@ class _Said:
                 self.bind(min(told), voices.short(node), None, name.rpartition(":")[2])
 
     def world(self) -> int | None:
-        """How many ranks there are; where as many nodes told one each, those are theirs."""
+        """How many ranks there are."""
         world = min(self._worlds) if len(self._worlds) == 1 else None
         self._book.voices.of_world(world)
-        if world == len(self._singles) and all(len(ranks) == 1 for ranks in self._singles.values()):
-            self._book.voices.one_a_node({node: min(ranks) for node, ranks in self._singles.items()})
         return world
 
 

@@ -4,7 +4,7 @@ A process (`pid=811, ip=…`, `host:pid`) that says its rank once is that rank i
 node (`[node2:5]`) is a local rank where other lines prove it, and a global one only where nothing speaks against it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -49,8 +49,6 @@ class Voices:
     """Nodes and local numbers of which a launcher told."""
     _places: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Processes of which only node and local number were told."""
-    _alone: dict[str, int] = field(default_factory=dict)
-    """The rank of each node, where every node was told to have one."""
     _heard: layouts.Heard = field(default_factory=layouts.Heard)
     _layout: layouts.Layout | None = field(default=None, compare=False)
     """What that proves, until something else is heard."""
@@ -113,18 +111,14 @@ class Voices:
         if len(self._places) < MAX_VOICES:
             self._places.setdefault(name, (short(node), number))
 
-    def one_a_node(self, ranks: Mapping[str, int]) -> None:
-        """Each of these nodes has one rank."""
-        self._alone.update({short(node): rank for node, rank in ranks.items()})
-
     @property
     def nodes(self) -> set[str]:
         """Nodes of which a rank or a process was told."""
-        return {*self._heard.nodes, *self._alone} - {""}
+        return set(self._heard.nodes)
 
     def only(self, node: str) -> int | None:
         """The rank of a node, where every node has one."""
-        return (self._alone or self._proven().alone).get(short(node))
+        return self._proven().alone.get(short(node))
 
     def process(self, pid: str, node: str) -> int | None:
         """The rank of a process id, of `node` where that is known."""
@@ -209,9 +203,8 @@ class Voices:
     def _of_pod(self, node: str) -> int | None:
         """The rank of a pod that holds one: by its number, where no pod holds several and nothing speaks against it."""
         layout = self._proven()
-        alone = self._alone or layout.alone
-        if short(node) in alone:
-            return alone[short(node)]
+        if short(node) in layout.alone:
+            return layout.alone[short(node)]
         pod = self._heard.pods.get(node)
         ordinal = pod.ordinal if pod else speakers.ordinal(node)
         if ordinal is None or layout.pods is None:
