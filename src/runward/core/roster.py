@@ -30,7 +30,6 @@ _BESIDE = (
     b"worker",
     b"container",
     b"ranks",
-    b"process index",
     _BUS_END,
 )
 _COUNTS = (
@@ -44,7 +43,16 @@ _COUNTS = (
     b"world info dict",
     b"omp_num_threads",
 )
-_TASKS = b": task"
+_NCCL = b"nccl info"
+_WORTH = (
+    (b"rank", b"procid", b"process index"),
+    _BESIDE,
+    _COUNTS,
+    (_BUS_END, b"uuid: gpu-"),
+    (b"] -> ", b"trees ["),
+    (b": task",),
+)
+"""Words by which a line is worth a closer look: a rank with something beside it, or one of the others alone."""
 _RANK = (
     r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )"
     r"(?:(?:(?:global|world)[ _]?)?rank|process[ _](?:index|id)|slurm_procid|(?:(?:ompi|mv2)_comm_world|pmix?)_rank)"
@@ -68,7 +76,6 @@ _OWN = (
     r"rank(?: is)?['\"]?[ =:]{1,3}['\"]?\d{1,6}['\"]?(?=[,;) ]|\s*$)"
 )
 """A message that begins with the rank of the process that says it."""
-_OF_NCCL = (b"nccl info", b"] -> ", b"trees [")
 _CHANNEL = r"Channel \d+(?:/\d+)? : (?P<from>\d+)\[\w+\] -> (?P<to>\d+)\[\w+\](?P<receive> \[receive\])?"
 _TREE = r"Trees \[\d+\] [\d/-]{5,30}->(?P<rank>\d{1,6})->"
 _IDENTITY = (
@@ -111,20 +118,23 @@ class Row(NamedTuple):
 def learn(book: casebook.Casebook) -> Roster:
     """Tell the book's voices what its lines bind, and give the rest."""
     said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER))
-    for file, text in _texts(book):
-        said.begin(file)
-        for line in text.splitlines():
+    for text in _texts(book):
+        said.begin()
+        here = text.lower()
+        # most logs hold few of these words at all: the others need not be looked for in every line
+        words = tuple(tuple(word for word in kind if word in here) for kind in _WORTH)
+        names, beside, counts, gpus, channels, tasks = words
+        for line in text.splitlines() if any(words) else ():
             if said.row(line):
                 continue
             low = line[:_LINE].lower()
-            named = b"rank" in low or b"procid" in low or b"process index" in low
-            if (named and any(word in low for word in _BESIDE)) or any(word in low for word in _COUNTS):
+            if (_any(names, low) and _any(beside, low)) or _any(counts, low):
                 said.line(line[:_LINE].decode("utf-8", "replace"))
-            elif _BUS_END in low or b"uuid: gpu-" in low:
+            elif _any(gpus, low):
                 said.devices.listed(low.decode("utf-8", "replace"))
-            elif _OF_NCCL[0] in low and (_OF_NCCL[1] in low or _OF_NCCL[2] in low):
+            elif _any(channels, low) and _NCCL in low:
                 said.channel(line[:_LINE].decode("utf-8", "replace"))
-            elif _TASKS in low and not launched:
+            elif _any(tasks, low) and not launched:
                 said.nodes.tasks(line[:_LINE].decode("utf-8", "replace"))
     rows = tuple(_rows(book))
     for row in rows:
@@ -133,15 +143,19 @@ def learn(book: casebook.Casebook) -> Roster:
     return Roster(said.devices.owners(), said.world(), rows)
 
 
-def _texts(book: casebook.Casebook) -> Iterator[tuple[str | None, bytes]]:
+def _any(words: tuple[bytes, ...], line: bytes) -> bool:
+    return any(word in line for word in words)
+
+
+def _texts(book: casebook.Casebook) -> Iterator[bytes]:
     left = _MOST_BYTES
-    for file, edges in book.edges.items():
+    for edges in book.edges.values():
         overlap = len(edges.head) + len(edges.tail) - edges.size
         text = edges.head + edges.tail[max(0, overlap) :]
         left -= len(text)
         if left < 0:
             return
-        yield file, text
+        yield text
 
 
 class _Said:
@@ -152,15 +166,14 @@ class _Said:
         self.devices = devices.Devices()
         self._worlds: set[int] = set()
         self.nodes = node_ranks.Nodes(book.voices)
-        self._file = ""
         self._columns: rank_tables.Columns | None = None
         """The head of the table in whose rows the next line may be one."""
         self._channels: dict[tuple[str, str], set[int]] = {}
         """Processes and their nodes, to the ranks that NCCL's channels tell of them."""
 
-    def begin(self, file: str | None) -> None:
+    def begin(self) -> None:
         """Lines of another source follow."""
-        self._file, self._columns = file or "", None
+        self._columns = None
 
     def row(self, line: bytes) -> bool:
         """Take a line as a row of the table that was begun; gives whether it is one."""
