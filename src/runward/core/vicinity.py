@@ -16,12 +16,8 @@ def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str
 
     Above it Ray's caller, below it the dead actor, who counts first for a line about a death.
     """
-    edges = book.edges.get(signals.whole(signal.file))
-    if edges is None or signal.offset is None:
-        return []
-    at = signal.offset - (edges.size - len(edges.tail))
-    text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
-    before = above(signal, book)
+    text, at = _kept(signal, book)
+    before = text[max(0, at - _REPORT) : at]
     told = [
         (found[1].decode(), (found[2] or b"").decode()) for found in regexes.ready(_CALLER).finditer(before)
     ]
@@ -73,12 +69,17 @@ def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
 
 def above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
     """The kept text right above a line, 4 KiB at most."""
+    text, at = _kept(signal, book)
+    return text[max(0, at - _REPORT) : at]
+
+
+def _kept(signal: signals.Signal, book: casebook.Casebook) -> tuple[bytes, int]:
+    """The kept end of the text in which a line stands, and where in it the line begins; no text where none is."""
     edges = book.edges.get(signals.whole(signal.file))
     if edges is None or signal.offset is None:
-        return b""
+        return b"", 0
     at = signal.offset - (edges.size - len(edges.tail))
-    text, at = (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
-    return text[max(0, at - _REPORT) : at]
+    return (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
 
 
 def pids(signal: signals.Signal) -> list[str]:
