@@ -62,6 +62,16 @@ class Context:
     """What the flight recorders of the ranks say, where their dumps were found."""
     extra: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def ended_well(self) -> bool:
+        """Whether it is over, with exit 0."""
+        return self.exit is not None and self.exit.code == 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is over, and not with exit 0."""
+        return self.exit is not None and self.exit.code != 0
+
 
 _RUNNING = ("running", "hang", "alive")
 _TEXT_KEYS = ("nvidia_smi", "docker", "df", "df_i", "process", "cpu", "gpu_mem", "kernel", "dmesg")

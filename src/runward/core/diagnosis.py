@@ -159,8 +159,7 @@ def _of_silence(chosen: candidates.Candidate, book: casebook.Casebook) -> "colle
 
 
 def _only_echoes(chosen: candidates.Candidate | None, ctx: context.Context) -> bool:
-    failed = ctx.exit is not None and ctx.exit.code != 0
-    return failed and (chosen is None or (chosen.cause is _C.UNKNOWN and chosen.weight < candidates.SYMPTOM))
+    return ctx.failed and (chosen is None or (chosen.cause is _C.UNKNOWN and chosen.weight < candidates.SYMPTOM))
 
 
 def _floor(ctx: context.Context) -> int:
@@ -176,7 +175,7 @@ def _admitted(
     """Candidates that may speak although the run may be well, ended well or is over."""
     if ctx.running is True or (ctx.exit is None and ctx.running is None):
         found = [c for c in found if not c.aside]
-    if ctx.exit is not None and ctx.exit.code == 0 and not ctx.children:
+    if ctx.ended_well and not ctx.children:
         if _launcher_failed(found, book):
             return found
         last = _last_words(found, book) or _gave_up(found, book)
@@ -278,7 +277,7 @@ def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:
         return failures.Certainty.PROVEN
     if finding.suspects is not None and finding.suspects.proven:
         return failures.Certainty.PROVEN
-    if chosen.cause is _C.NONE and ctx.exit is not None and ctx.exit.code == 0:
+    if chosen.cause is _C.NONE and ctx.ended_well:
         return failures.Certainty.PROVEN
     if chosen.entry is None or chosen.weight < candidates.SYMPTOM:
         return failures.Certainty.POSSIBLE

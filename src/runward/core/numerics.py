@@ -48,9 +48,8 @@ def _unstable(
         return _made(
             frozen.entry, 64, f"no finite gradient in {_FROZEN} reports in a row, and the loss stands still"
         )
-    ended = ctx.exit is not None and ctx.exit.code != 0
     last = _last_bad(samples)
-    if len(last) >= 2 or (last and ended and len(samples) > 1):
+    if len(last) >= 2 or (last and ctx.failed and len(samples) > 1):
         first = last[0]
         word = (
             "is not a number"
@@ -59,7 +58,7 @@ def _unstable(
         )
         at = f" at step {first.step:.0f}" if first.step is not None else ""
         return _made(first.entry, 64, f"the loss {word}{at} and stays so ({len(last)} reports)")
-    if ended or book.saying(rules.Says.EARLY_STOP):
+    if ctx.failed or book.saying(rules.Says.EARLY_STOP):
         return _spike(samples)
     return None
 

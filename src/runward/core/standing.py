@@ -18,7 +18,7 @@ def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate
     """The verdict without an accused line."""
     if ctx.running is True:
         return _alive(book, ctx)
-    if ctx.exit is not None and ctx.exit.code == 0:
+    if ctx.ended_well:
         return _finished(book, ctx)
     gone = ctx.extra.get("process", "").lower() in ("gone", "dead", "vanished", "exited")
     if gone and not end_mark(book):

@@ -74,17 +74,17 @@ def survived(
     later = [
         one for one in book.advances if one.order > candidate.order and _same_life(one, candidate, ctx, end)
     ]
-    ended_well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
-    if not ended_well and (candidate.file, candidate.rank) in book.streams:
+    well = ctx.running is True or ctx.ended_well
+    if not well and (candidate.file, candidate.rank) in book.streams:
         later = [one for one in later if one.rank == candidate.rank]  # it tells its own steps
-    return len({one.step for one in later}) >= _needed(candidate, ctx, ended_well=ended_well)
+    return len({one.step for one in later}) >= _needed(candidate, ctx, well=well)
 
 
-def _needed(candidate: candidates.Candidate, ctx: context.Context, *, ended_well: bool) -> int:
+def _needed(candidate: candidates.Candidate, ctx: context.Context, *, well: bool) -> int:
     """How many new steps show that it was survived: what is still in other ranks' buffers comes after it."""
     if candidate.cause in _COLLECTIVE:
-        return 2 if ended_well else 5
-    if ended_well:
+        return 2 if well else 5
+    if well:
         return 1
     one = candidate.traceback
     uncaught = one is not None and not one.quoted and not candidate.aside and candidate.rank is not None
@@ -101,7 +101,7 @@ def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: cont
 
     No rank makes many steps without another that is dead.
     """
-    well = ctx.running is True or (ctx.exit is not None and ctx.exit.code == 0)
+    well = ctx.running is True or ctx.ended_well
     later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
     if candidate.ends and not well:
         return False

@@ -120,6 +120,6 @@ def contradictions(winner: failures.Cause, ctx: context.Context) -> list[failure
         if denies:
             text = witness.detail or "the memory cgroup's oom_kill did not rise"
             found.append(failures.Evidence(text, source=witness.source))
-    if winner is not _C.NONE and ctx.exit is not None and ctx.exit.code == 0:
+    if winner is not _C.NONE and ctx.ended_well:
         found.append(failures.Evidence("the exit status is 0", source="exit"))
     return found
