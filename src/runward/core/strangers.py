@@ -7,7 +7,7 @@ than the kernel's, where the run's log shows an error of the program and no sign
 
 from dataclasses import replace
 
-from runward.core import candidates, context, failures, job, regexes
+from runward.core import candidates, context, failures, job, regexes, vicinity
 
 _C = failures.Cause
 _OWN_ERRORS = frozenset(
@@ -40,7 +40,6 @@ _SIGNS = {
     "invalid_opcode": _CRASHED,
 }
 """By the record's rule: how the log of a run shows such a death, and the signals of it."""
-_PID = r"\bpid[=: ]{1,2}'?(\d{1,9})|\[(\d{1,9})\]: ?segfault"
 _STRANGE = 8
 """What such a record weighs."""
 
@@ -65,8 +64,7 @@ def _tells_of_a_process(one: candidates.Candidate) -> bool:
 
 def _pid(one: candidates.Candidate) -> str:
     """The process that a record names, if it does."""
-    named = regexes.ready(_PID).search(one.text)
-    return (one.fields or {}).get("pid") or (named[named.lastindex or 0] if named else "")
+    return next(iter(vicinity.pids(one.entry.signal)), "") if one.entry is not None else ""
 
 
 def _is_own_error(one: candidates.Candidate) -> bool:

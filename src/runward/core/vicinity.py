@@ -58,12 +58,10 @@ class Asked(NamedTuple):
 
 def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
     """The last prompt above a line, and the machine that it names."""
-    found = None
-    for found in regexes.ready(_PROMPT).finditer(above(signal, book)):  # noqa: B007 -- the last one counts
-        pass
-    if found is None:
+    prompts = list(regexes.ready(_PROMPT).finditer(above(signal, book)))
+    if not prompts:
         return Asked()
-    node, command = (found[name] or b"" for name in ("node", "command"))
+    node, command = (prompts[-1][name] or b"" for name in ("node", "command"))
     return Asked(voices.short(node.decode("utf-8", "replace")), command.decode("utf-8", "replace"))
 
 
