@@ -24,6 +24,11 @@ class Suspects:
     proof: tuple[failures.Evidence, ...] = ()
     """What does not stand in the log."""
 
+    @property
+    def rank(self) -> int | None:
+        """The one, where it is one."""
+        return self.ranks[0] if len(self.ranks) == 1 else None
+
 
 _TEARDOWN = 8
 """Up to this weight a line only says that a rank was ended by its launcher."""

@@ -264,7 +264,7 @@ def _verdict(
 
 def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
     if finding.suspects is not None:
-        return finding.suspects.ranks[0] if len(finding.suspects.ranks) == 1 else None
+        return finding.suspects.rank
     return guilty.rank(finding.chosen, finding.found, book, finding.known)
 
 

@@ -194,14 +194,14 @@ def _missed(case: whose.Case) -> int | None:
     from runward.core import collectives  # noqa: PLC0415 -- a start without it is 2 ms shorter
 
     missing = collectives.suspects(case.book, case.found, context.Context())
-    return missing.ranks[0] if missing is not None and len(missing.ranks) == 1 else None
+    return missing.rank if missing is not None else None
 
 
 def _named(book: casebook.Casebook) -> int | None:
     from runward.core import collectives  # noqa: PLC0415 -- see `_missed`
 
     missing = collectives.named(book)
-    return missing.ranks[0] if missing is not None and len(missing.ranks) == 1 else None
+    return missing.rank if missing is not None else None
 
 
 def _launchers(case: whose.Case) -> int | None:
