@@ -11,6 +11,8 @@ from runward.core import casebook, exits, failures, regexes, rules, signals, tra
 _C, _A = failures.Cause, failures.Action
 PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
 """Weights: a proof of its own kind, a specific fault, any exception, a time-out or lost peer, a launcher's echo."""
+TEARDOWN = 8
+"""Up to this weight a line only says that a rank was ended by its launcher."""
 _ASIDE = GENERIC - 1
 """An exception that nobody caught says more than what a record says in passing; that says more than a lost peer."""
 _WHOLE_CLOCK = 1e8
@@ -61,6 +63,16 @@ class Candidate:
     def file(self) -> str | None:
         """The log that it stands in."""
         return self.entry.signal.file if self.entry else None
+
+    @property
+    def complains(self) -> bool:
+        """Whether it says more than that a launcher ended the rank."""
+        return self.weight > TEARDOWN
+
+    @property
+    def tells_end(self) -> bool:
+        """Whether a launcher tells how a process of its own ended."""
+        return self.fields is not None and ("exitcode" in self.fields or "signum" in self.fields)
 
     @property
     def order(self) -> int:
@@ -118,7 +130,7 @@ TASK_KILLED = "slurm_task_killed"
 """The rule for a task that srun saw killed."""
 _FIRST_TASKS = {TASK_KILLED: 35, "slurm_task_aborted": 18}
 """What srun's word on the first such task weighs: as any launcher's of a SIGKILL; above what it ends itself."""
-_TEARDOWN = ("slurm_teardown", "slurm_cancelled")
+_TORN_DOWN = ("slurm_teardown", "slurm_cancelled")
 
 
 def first_task(found: list[Candidate], book: casebook.Casebook, of: str = "slurm_task") -> Candidate | None:
@@ -126,7 +138,7 @@ def first_task(found: list[Candidate], book: casebook.Casebook, of: str = "slurm
     first = next((one for one in found if one.rule.startswith(of)), None)
     if first is None or first.rank is None:
         return None
-    torn = [one.order for one in found if one.rule in _TEARDOWN and one.order < first.order]
+    torn = [one.order for one in found if one.rule in _TORN_DOWN and one.order < first.order]
     gone_on = torn and any(max(torn) < one.order < first.order for one in book.advances)
     return first if not torn or gone_on else None
 
@@ -169,7 +181,7 @@ def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
     )
     if "xid" in signal.fields or "sxid" in signal.fields:
         return _device(base, signal)
-    if "exitcode" in signal.fields or "signum" in signal.fields:
+    if base.tells_end:
         return _status(base, signal)
     return base
 

@@ -30,8 +30,6 @@ class Suspects:
         return self.ranks[0] if len(self.ranks) == 1 else None
 
 
-_TEARDOWN = 8
-"""Up to this weight a line only says that a rank was ended by its launcher."""
 _ENOUGH = 3
 """From so many complaining ranks on, one that lies between them and is never heard of exists."""
 _ON_THEIR_WAY = 4
@@ -291,7 +289,7 @@ def _away(book: casebook.Casebook, found: list[candidates.Candidate]) -> Suspect
         return None
     last = begun[-1]
     rank = last.signal.rank if last.signal.rank is not None else 0  # what nobody signs is the first rank's
-    if any(c.rank == rank and c.weight > _TEARDOWN for c in found):
+    if any(c.rank == rank and c.complains for c in found):
         return None
     why = "it began a long work of its own just before, and does not complain"
     return Suspects((rank,), why, proven=False, entries=(last,))
@@ -346,9 +344,9 @@ def _silent(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
 ) -> Suspects | None:
     """The few ranks that say nothing while all others complain of the time-out."""
-    complaining = {c.rank for c in found if c.rank is not None and c.weight > _TEARDOWN and _says_itself(c)}
+    complaining = {c.rank for c in found if c.rank is not None and c.complains and _says_itself(c)}
     known = set(book.ranks)
-    if ctx.world_size and ctx.world_size <= 65536:
+    if ctx.world_size and ctx.world_size <= _MOST_RANKS:
         known |= set(range(ctx.world_size))
     if len(complaining) >= _ENOUGH:
         known |= set(range(min(complaining), max(complaining)))

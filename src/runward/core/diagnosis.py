@@ -159,7 +159,9 @@ def _of_silence(chosen: candidates.Candidate, book: casebook.Casebook) -> "colle
 
 
 def _only_echoes(chosen: candidates.Candidate | None, ctx: context.Context) -> bool:
-    return ctx.failed and (chosen is None or (chosen.cause is _C.UNKNOWN and chosen.weight < candidates.SYMPTOM))
+    return ctx.failed and (
+        chosen is None or (chosen.cause is _C.UNKNOWN and chosen.weight < candidates.SYMPTOM)
+    )
 
 
 def _floor(ctx: context.Context) -> int:

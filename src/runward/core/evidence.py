@@ -128,33 +128,6 @@ def echoes(chosen: candidates.Candidate, found: list[candidates.Candidate]) -> l
     return once(of_candidate(c) for c in others[:5])
 
 
-def launcher_end(found: list[candidates.Candidate], cause: failures.Cause) -> candidates.Candidate | None:
-    """The end that a launcher saw first: a witness, used where the fault's own line names no rank.
-
-    Who was killed did not abort: that is a rank that waited for it.
-    """
-    tasks = cause not in (*candidates.ENDS, _C.NCCL_ERROR, _C.NETWORK)
-    seen = [
-        c
-        for c in found
-        if (c.fields and ("exitcode" in c.fields or "signum" in c.fields))
-        or (tasks and c.rule.startswith("slurm_task"))
-    ]
-    named = [c for c in seen if c.rank is not None and c.weight > 6 and not _one_of_many(c, seen)]
-    if cause in (_C.HOST_OOM, _C.KILLED):
-        named = [c for c in named if c.cause is not _C.ABORT]
-    return next(iter(named), None)
-
-
-def _one_of_many(one: candidates.Candidate, seen: list[candidates.Candidate]) -> bool:
-    """Whether the launcher told the same end of several tasks in one line before it told this one's."""
-    code = (one.fields or {}).get("exitcode")
-    return any(
-        other.rank is None and other.rule == one.rule and (other.fields or {}).get("exitcode") == code
-        for other in seen[: seen.index(one)]
-    )
-
-
 def once(lines: Iterable[failures.Evidence]) -> list[failures.Evidence]:
     """Each line of each file once, each word of another witness once."""
     seen: set[tuple[str | None, int | str]] = set()

@@ -211,12 +211,34 @@ def _launchers(case: whose.Case) -> int | None:
         return (
             missed if missed is not None else case.book.voices.rank(voices.Voice(node=case.chosen.node or ""))
         )
-    ended = evidence.launcher_end(case.found, case.chosen.cause)
+    ended = _launcher_end(case.found, case.chosen.cause)
     if ended is None:
         roots = [row.rank for row in case.known.rows if row.root and row.code != _SIGTERM]
         told = [entry.signal.rank for entry in case.book.saying(rules.Says.ENDED_FIRST)]
         return roots[-1] if roots else next(iter(told), None)
     return ended.rank
+
+
+def _launcher_end(found: list[candidates.Candidate], cause: failures.Cause) -> candidates.Candidate | None:
+    """The end that a launcher saw first: a witness, used where the fault's own line names no rank.
+
+    Who was killed did not abort: that is a rank that waited for it.
+    """
+    tasks = cause not in (*candidates.ENDS, _C.NCCL_ERROR, _C.NETWORK)
+    seen = [c for c in found if c.tells_end or (tasks and c.rule.startswith("slurm_task"))]
+    named = [c for c in seen if c.rank is not None and c.weight > 6 and not _one_of_many(c, seen)]
+    if cause in (_C.HOST_OOM, _C.KILLED):
+        named = [c for c in named if c.cause is not _C.ABORT]
+    return next(iter(named), None)
+
+
+def _one_of_many(one: candidates.Candidate, seen: list[candidates.Candidate]) -> bool:
+    """Whether the launcher told the same end of several tasks in one line before it told this one's."""
+    code = (one.fields or {}).get("exitcode")
+    return any(
+        other.rank is None and other.rule == one.rule and (other.fields or {}).get("exitcode") == code
+        for other in seen[: seen.index(one)]
+    )
 
 
 _SURE = (

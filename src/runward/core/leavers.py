@@ -23,8 +23,6 @@ from runward.core import (
 
 _C, _A = failures.Cause, failures.Action
 RULE = "left_first"
-_TEARDOWN = 8
-"""Up to this weight a line only says that a rank was ended by its launcher."""
 _OWN_CODES = range(2, 124)
 """Codes with which a program ends by its own decision: one that nobody caught ends with 1."""
 _ASKED = (_C.CANCELLED, _C.PREEMPTED, _C.TIME_LIMIT)
@@ -65,7 +63,7 @@ def find(case: whose.Case) -> list[candidates.Candidate]:
     bare = case.chosen.cause is _C.UNKNOWN and case.chosen.weight < candidates.SYMPTOM
     if not (bare or guilty.lost_peer(case.chosen, case.book)):
         return []
-    spoke = {c.rank for c in case.found if c.weight > _TEARDOWN and not _of_launcher(c, case)} - {None}
+    spoke = {c.rank for c in case.found if c.complains and not _of_launcher(c, case)} - {None}
     left = _by_launcher(case, spoke) or (None if bare else _ended_well(case, spoke))
     if left is None:
         return []
@@ -78,15 +76,14 @@ def find(case: whose.Case) -> list[candidates.Candidate]:
 
 def _of_launcher(candidate: candidates.Candidate, case: whose.Case) -> bool:
     """Whether a launcher speaks of the rank."""
-    said = candidate.fields or {}
-    told = "exitcode" in said or "signum" in said or candidate.rule.startswith("elastic")
+    told = candidate.tells_end or candidate.rule.startswith("elastic")
     return told or case.book.says(candidate.rule, rules.Says.ENDED_FIRST)
 
 
 def _by_launcher(case: whose.Case, spoke: set[int | None]) -> Left | None:
     """The one rank that a launcher saw end first and that complains of nothing itself."""
     others = [one for one in case.found if not _of_launcher(one, case)]
-    asked = any(one.cause in _ASKED and one.weight > _TEARDOWN for one in others)
+    asked = any(one.cause in _ASKED and one.complains for one in others)
     told = {left.rank: left for left in _told(case) if left.rank not in spoke}
     left = next(iter(told.values())) if len(told) == 1 else None
     return None if left is not None and asked and (left.code or 0) < 0 else left

@@ -40,8 +40,6 @@ _SIGNS = {
     "invalid_opcode": _CRASHED,
 }
 """By the record's rule: how the log of a run shows such a death, and the signals of it."""
-_STRANGE = 8
-"""What such a record weighs."""
 
 
 def apart(found: list[candidates.Candidate], ctx: context.Context) -> list[candidates.Candidate]:
@@ -55,7 +53,7 @@ def apart(found: list[candidates.Candidate], ctx: context.Context) -> list[candi
     theirs = [c for c in records if _pid(c) not in pids]
     if len(theirs) == len(records):  # of another namespace, or strangers
         theirs = [c for c in theirs if any(map(_is_own_error, own)) and not _shown(c, own, ctx)]
-    return [replace(c, weight=_STRANGE, ends=False) if c in theirs else c for c in found]
+    return [replace(c, weight=candidates.TEARDOWN, ends=False) if c in theirs else c for c in found]
 
 
 def _tells_of_a_process(one: candidates.Candidate) -> bool:
