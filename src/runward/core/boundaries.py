@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from runward.core import candidates, casebook, prefixes, regexes, rules, signals
 
-_LOADED = r"(?i)\b(?:loaded|restored|resumed|continuing)\b"
 _LOADING = r"(?i)\b(?:loading|restoring|resuming|reading)\b"
 
 
@@ -85,7 +84,7 @@ def _begun_before(entry: casebook.Entry, end: casebook.Entry, book: casebook.Cas
     """
     signal = entry.signal
     edges = book.edges.get(signals.whole(signal.file))
-    if edges is None or not regexes.ready(_LOADED).search(signal.text):
+    if edges is None or not regexes.ready(candidates.LOADED).search(signal.text):
         return False
     place, last = signal.offset or 0, end.signal.offset or 0
     start = edges.size - len(edges.tail)

@@ -15,6 +15,8 @@ TEARDOWN = 8
 """Up to this weight a line only says that a rank was ended by its launcher."""
 _ASIDE = GENERIC - 1
 """An exception that nobody caught says more than what a record says in passing; that says more than a lost peer."""
+LOADED = r"(?i)\b(?:loaded|restored|resumed|continuing)\b"
+"""Words that a load is over."""
 _WHOLE_CLOCK = 1e8
 """Stamps below this count from boot, not from 1970."""
 
@@ -197,7 +199,6 @@ def _in_mapped_file(book: casebook.Casebook, entry: casebook.Entry) -> bool:
 
 
 _NEXT = 3
-_DONE = "(?i)loaded|restored|resumed|continuing"
 
 
 def _announced(book: casebook.Casebook, entry: casebook.Entry) -> str:
@@ -207,10 +208,10 @@ def _announced(book: casebook.Casebook, entry: casebook.Entry) -> str:
         return ""
     last = before[-1]
     gone_on = any(last.order < one.order < entry.order for one in book.advances)
-    return "" if gone_on or regexes.ready(_DONE).search(last.signal.text) else "checkpoint"
+    return "" if gone_on or regexes.ready(LOADED).search(last.signal.text) else "checkpoint"
 
 
-_LOADED = (
+_READS = (
     r"(?i)\b(?:load|resum|restor|read)\w*.{0,40}\b(?:checkpoint|ckpt)|/(?:checkpoints?|ckpts?)/"
     r"|\.(?:pth|ckpt|distcp)\b"
 )
@@ -223,7 +224,7 @@ def _ended_early(candidate: Candidate, traceback: tracebacks.Traceback | None) -
 
 
 def _said_to_read(text: str) -> str:
-    return "checkpoint" if regexes.ready(_LOADED).search(text[:600]) else ""
+    return "checkpoint" if regexes.ready(_READS).search(text[:600]) else ""
 
 
 _READ = {"data": (_C.DATA_ERROR, "its data"), "checkpoint": (_C.CHECKPOINT_CORRUPT, "a checkpoint")}

@@ -16,7 +16,7 @@ _FRAME = r'File "(?P<path>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<where
 _EXCEPTION = r"(?P<name>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$"
 _BAR = r"\d+%\||it/s|s/it|\d/\d+ \["
 _OPENERS = (
-    r"\d+%\||it/s|s/it|\d/\d+ \[|(?:Exception Group|Original|Remote|Error|Exception|error|exception|raised|failed)"
+    rf"{_BAR}|(?:Exception Group|Original|Remote|Error|Exception|error|exception|raised|failed)"
     r"[\w\s.:]{0,40}$"
 )
 """What may stand before a traceback on its line without making it a quotation."""
