@@ -6,6 +6,8 @@ from typing import NamedTuple
 from runward.core import regexes
 
 _SEP = r"[-_ .=]{0,2}"
+_STREAM = r"(?:std(?:out|err)|output|error)(?:\.log|\.json)?"
+"""A file of what one process of a launcher prints, in a folder with its number."""
 _MARKED = (
     rf"(?i)(?:^|[^a-z])(?:global_?)?rank{_SEP}(?P<rank>\d{{1,6}})(?=\D|$)",
     (
@@ -17,7 +19,7 @@ _MARKED = (
     r"(?i)(?:^|[-_.])(?:out|err|log|txt|output)\.(?P<rank>\d{1,5})$",
 )
 _FOLDERS = (
-    r"(?i)(?:^|/)(?P<rank>\d{1,5})/(?:std(?:out|err)|output|error)(?:\.log|\.json)?$",
+    rf"(?i)(?:^|/)(?P<rank>\d{{1,5}})/{_STREAM}$",
     r"(?:^|/)(?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)$",
     r"(?i)(?:^|/)[\w-]*?(?:rank|worker|task|trainer|master)[-_.=]?(?P<rank>\d{1,5})/[^/]{1,80}$",
 )
@@ -25,10 +27,7 @@ _ROTATED = r"(?P<base>.+)\.\d{1,5}$"
 _LEADER = r"(?i)(?:^|[^a-z])master[-_]?0(?=\D|$)"
 _WORKER = r"(?i)(?:^|[^a-z])worker[-_]?\d"
 _ATTEMPT = r"(?P<base>^|.*/)attempt_(?P<attempt>\d{1,6})/"
-_COUNTED = (
-    r"(?P<place>.+?)/(?:attempt_\d{1,6}/)?"
-    r"(?:\d{1,5}/(?:std(?:out|err)|output|error)(?:\.log|\.json)?|workerlog\.\d{1,5})$"
-)
+_COUNTED = rf"(?P<place>.+?)/(?:attempt_\d{{1,6}}/)?(?:\d{{1,5}}/{_STREAM}|workerlog\.\d{{1,5}})$"
 _LOG = r"(?:\.(?:log|out|err|txt)|(?:^|[./_-])(?:std)?(?:out|err|log)(?:\.\d{1,6})?|\w+log\.\d{1,6})$"
 
 

@@ -33,11 +33,13 @@ _AFTER_NODE = (
     r"|Traceback | {1,8}File |[\w.]{1,80}(?:Error|Exception)\b"
 )
 """What follows a node in brackets: so that a bracketed word of a message is none."""
+_SETS = r"(?:workers|nodes?|slice|job|train|leader)"
+"""Groups of pods that count them anew each, with a name of five letters behind."""
 _POD = (
     r"(?:[a-z][a-z0-9.]{0,30}(?:-[a-z0-9.]{1,30}){0,6}-)?"
     r"(?:(?:worker(?:pool\d{1,2})?|master|trainer|launcher|chief|replica|server|ps|w)"
     r"-\d{1,5}(?:-\d{1,5})?(?:-[a-z0-9]{5}(?![a-z0-9]))?"
-    r"|(?:workers|nodes?|slice|job|train|leader)-\d{1,5}-\d{1,5}-[a-z0-9]{5}(?![a-z0-9]))"
+    rf"|{_SETS}-\d{{1,5}}-\d{{1,5}}-[a-z0-9]{{5}}(?![a-z0-9]))"
 )
 """A pod or service of which there are several: its number may be a rank."""
 _NO_SOURCE = r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)"
@@ -146,7 +148,7 @@ _BARE = (
 _BY_CHAR = regexes.by_first(_BARE)
 _ORDINAL = (
     r"(?:^|-)(?:(?P<role>worker|master|trainer|chief|replica|server|w)-(?:(?P<job>\d{1,5})-)?(?P<number>\d{1,5})"
-    r"(?:-[a-z0-9]{5})?|(?P<of>workers|nodes?|slice|job|train|leader)-(?P<set>\d{1,5})-(?P<index>\d{1,5})-[a-z0-9]{5})$"
+    rf"(?:-[a-z0-9]{{5}})?|(?P<of>{_SETS})-(?P<set>\d{{1,5}})-(?P<index>\d{{1,5}})-[a-z0-9]{{5}})$"
 )
 _POD_NAME = rf"(?:(?<=\bpod/)|(?<=\bpods/)|(?<![\w/.-])){_POD}(?![\w-])"
 _PART_OF_NAME = r"^\w{1,40}_TP(?P<number>\d{1,4}) "
