@@ -4,12 +4,11 @@ Whether they count through or anew on each node, which rank a node's number 0 is
 """
 
 import itertools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runward.core import speakers
+from runward.core import regexes, speakers
 
 MOST_LOCAL = 16
 """Ranks that a node has at most."""
@@ -19,7 +18,7 @@ _SIZES = (4, 8, 16)
 """Ranks that a node mostly has."""
 _FEW = 3
 """Nodes from which on one rank of each is no chance."""
-_INDEX = re.compile(r"(\d{1,6})\D*$")
+_INDEX = r"(\d{1,6})\D*$"
 
 
 class Pod(NamedTuple):
@@ -129,7 +128,7 @@ def kind(node: str) -> str:
 
 def index(node: str) -> int | None:
     """The last number in a node's name."""
-    found = _INDEX.search(node)
+    found = regexes.ready(_INDEX).search(node)
     return int(found[1]) if found else None
 
 

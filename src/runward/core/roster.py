@@ -95,7 +95,7 @@ class Roster(NamedTuple):
     """What `learn` found beside the voices."""
 
     buses: dict[tuple[str, str], tuple[int | None, int | None]]
-    """Node and bus (`9b:00`) or number (`gpu 4`) of a GPU to rank and local rank."""
+    """Node and bus (`9b:00`), number (`gpu 4`) or serial name of a GPU to rank and local rank."""
     world: int | None = None
     """How many ranks there are, where all that is said of it agrees."""
     rows: tuple["Row", ...] = ()

@@ -31,9 +31,9 @@ _EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
 }
 """Signals by which a rank ends of these causes."""
 _OF_GPUS = (_C.GPU_HARDWARE, _C.CUDA_ERROR, _C.DRIVER)
-_GPU = re.compile(r"\b(?:GPU|gpu)[ :#]{0,2}(\d{1,2})\b|(?<=\s)-i (\d{1,2})\b")
+_GPU = r"\b(?:GPU|gpu)[ :#]{0,2}(\d{1,2})\b|(?<=\s)-i (\d{1,2})\b"
 _WORDS = r"[A-Za-z0-9][\w-]*"
-_INTEGER = re.compile(r"-?\d{1,6}")
+_INTEGER = r"-?\d{1,6}"
 _FRONT = 160
 """Bytes of a line in which its speaker stands."""
 _MOST_LINES = 200
@@ -115,7 +115,8 @@ def by_gpu(case: Case) -> int | None:
         rank = _by_bus(bus, node, case)
         if rank is not None:
             return rank
-    index = _GPU.search(signal.text) or _GPU.search(asked.command)
+    gpu = regexes.ready(_GPU)
+    index = gpu.search(signal.text) or gpu.search(asked.command)
     if index is None:
         return None
     number = int(index[1] or index[2])
@@ -192,7 +193,7 @@ def _lines_of(voice: voices.Voice, book: casebook.Casebook) -> Iterator[voices.V
 def by_exit(case: Case) -> int | None:
     """The one rank of torchrun's failure table that ended by the signal that fits the cause."""
     fitting = _EXITS.get(case.chosen.cause, ())
-    ended = [row for row in case.known.rows if _INTEGER.fullmatch(row.code)]
+    ended = [row for row in case.known.rows if regexes.ready(_INTEGER).fullmatch(row.code)]
     ranks = {row.rank for row in ended if exits.status(int(row.code)).signum in fitting}
     return ranks.pop() if len(ranks) == 1 else None
 
