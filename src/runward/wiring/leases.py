@@ -27,7 +27,6 @@ class Lease:
         self._lock = locks.FileLock(os.path.join(places.run_dir(row.name), folders.WATCHER_LOCK))
         self._store = store
         self._row = row
-        self.number = 0
         self.holder: ports.Holder | None = None
         """This process, once it has taken the lease."""
 
@@ -39,9 +38,13 @@ class Lease:
         holder = ports.Holder(
             os.getpid(), socket.gethostname(), now.boot_id(), start_ticks(os.getpid()), now.wall(), 0
         )
-        self.number = self._store.take_lease(self._row.id, holder)
-        self.holder = holder._replace(number=self.number)
+        self.holder = holder._replace(number=self._store.take_lease(self._row.id, holder))
         return True
+
+    @property
+    def number(self) -> int:
+        """Of the lease that was taken; 0 before."""
+        return self.holder.number if self.holder is not None else 0
 
     def require(self) -> None:
         """Take the lease or say who has it. Raises Unreachable (75)."""
