@@ -92,8 +92,8 @@ def install(service: service_units.Service, where: Place, *, start: bool) -> lis
         step = f"Start it without: runward service install {service.verb} --tmux"
         why = f"the unit was written to {path}; systemd does not run here"
         raise errors.Unreachable(errors.Problem(why, "not started", None, step))
-    ask(where, "daemon-reload")
-    ask(where, "enable", service.name)
+    _ask(where, "daemon-reload")
+    _ask(where, "enable", service.name)
     _start(where, service.verb)
     return [*done, f"enabled and started {service.name}", *_told(service)]
 
@@ -126,7 +126,7 @@ def _start(where: Place, verb: str) -> None:
     """Anew where it runs already: the unit may say something else now. Raises Unreachable with its own last words."""
     name = service_units.name_of(verb)
     try:
-        ask(where, "restart", name)
+        _ask(where, "restart", name)
     except errors.Unreachable as error:
         logs = (*("journalctl", *where.scope), "-u", name, "-o", "cat", "-n", "20", "--no-pager")
         said = local.Local().run(ports.Call(logs, deadline_s=10.0, env=reaching())).text.splitlines()
@@ -169,7 +169,7 @@ def install_tmux(service: service_units.Service) -> list[str]:
         raise errors.Unreachable(
             errors.Problem(f"the tmux session runward-{service.verb} runs already", next_step=step)
         )
-    _ask(*service_units.tmux(service))
+    _run(*service_units.tmux(service))
     return [f"started tmux session runward-{service.verb}; it does not come back after a reboot"]
 
 
@@ -184,7 +184,7 @@ def uninstall(verb: str, where: Place) -> list[str]:
     name, path, done = service_units.name_of(verb), where.path(verb), []
     if os.path.lexists(path):
         if has_systemd():
-            ask(where, "disable", "--now", name)
+            _ask(where, "disable", "--now", name)
         try:
             os.unlink(path)
         except OSError as error:
@@ -194,7 +194,7 @@ def uninstall(verb: str, where: Place) -> list[str]:
             ) from error
         done.append(f"removed {path}")
         if has_systemd():
-            ask(where, "daemon-reload")
+            _ask(where, "daemon-reload")
             local.Local().run(
                 ports.Call((*where.systemctl, "reset-failed", name), deadline_s=10.0, env=reaching())
             )
@@ -213,10 +213,10 @@ def _not_installed(verb: str, where: Place) -> errors.Problem:
     return errors.Problem(f"no service {verb!r} is installed", where=where.folder, next_step=step)
 
 
-def ask(where: Place, *words: str) -> None:
+def _ask(where: Place, *words: str) -> None:
     """Have the manager do something. Raises Unreachable."""
     try:
-        _ask(*where.systemctl, *words)
+        _run(*where.systemctl, *words)
     except errors.Unreachable as error:
         if "Failed to connect to bus" not in str(error):
             raise
@@ -230,7 +230,8 @@ def reaching() -> dict[str, str]:
     return {"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}", **os.environ}
 
 
-def _ask(*argv: str) -> None:
+def _run(*argv: str) -> None:
+    """Run a command. Raises Unreachable with what it says where it fails."""
     done = local.Local().run(ports.Call(argv, deadline_s=100.0, env=reaching()))
     if not done.ok:
         why = done.stderr.decode("utf-8", "replace").strip() or (
