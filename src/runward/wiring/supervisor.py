@@ -28,9 +28,8 @@ class Supervisor:
         ours = pid in {"", str(os.getpid())}
         self._watchdog_s = int(limit) / 1e6 if ours and limit.isdigit() else 0.0
         if self._watchdog_s and sys.__stderr__ is not None:
-            faulthandler.enable(
-                sys.__stderr__
-            )  # ended by the watchdog, it leaves in the journal where it stood
+            # Ended by the watchdog, it leaves in the journal where it stood.
+            faulthandler.enable(sys.__stderr__)
         self._fed_at: float | None = None
 
     def ready(self, text: str, *, period_s: float = 0.0) -> None:
