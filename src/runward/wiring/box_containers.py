@@ -21,6 +21,8 @@ class Containers:
         self._most = _THROUGH_SSH if place.scheme == "ssh" else None
         self._counters = groups.counted if place.local else None
         self._often = often
+        self._doubted = place.local
+        """Whether it is still to be asked if no counters are seen because they are elsewhere."""
         self._feed = feed.Feed(self._docker.engine, self._most) if often and not place.local else None
         self._cpu_ns: dict[str, int] = {}
         self._cpu_at: float | None = None
@@ -29,10 +31,13 @@ class Containers:
     def look(self) -> tuple[box.ContainerUse, ...]:
         """What they use now. Raises ContactLost, EngineError."""
         found = self._read()
-        if self._counters is not None and found and all(_uncounted(one) for one in found) and self._hidden():
-            self._counters = None
-            self._feed = feed.Feed(self._docker.engine, self._most) if self._often else None
-            found = self._read()
+        if self._doubted and found and all(_uncounted(one) for one in found):
+            hidden = self._hidden()
+            self._doubted = False  # an engine does not change where it counts
+            if hidden:
+                self._counters = None
+                self._feed = feed.Feed(self._docker.engine, self._most) if self._often else None
+                found = self._read()
         at = time.monotonic()
         seconds = at - self._cpu_at if self._cpu_at is not None else 0.0
         found = box.with_cpu(found, self._cpu_ns, seconds)
