@@ -256,15 +256,18 @@ class Store(Protocol):
     """Durable state of all runs on this machine."""
 
     def create(self, name: str, at: float) -> RunRow:
-        """A new run; an ended run of the same name becomes `name~1`. Raises StoreUnavailable."""
+        """Room for a new run, which there is once its journal begins; an ended one of that name becomes `name~1`.
+
+        What is left of one whose journal never began is removed. Raises StoreUnavailable.
+        """
         ...
 
     def runs(self) -> Sequence[RunRow]:
-        """All runs, oldest first."""
+        """All runs whose journal has begun, oldest first."""
         ...
 
     def find(self, name: str) -> RunRow | None:
-        """The run of that name."""
+        """The run of that name, once its journal has begun."""
         ...
 
     def append(

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from runward import ports
 from runward.cli import entry
 from runward.core import events, options, settings
-from runward.store import sqlite
-from runward.wiring import kept_runs, making, watching
+from runward.store import glance, sqlite
+from runward.wiring import claiming, kept_runs, looking, making, watching
 
 POLICY = "kind: policy\nversion: 1\nrules:\n  - {action: hold}\n"
 PLANNED = events.AttemptPlanned(at=0, attempt=1, token="t")
+ENDED = events.RunEnded(at=0, state="succeeded", code=0)
 
 
 @pytest.fixture
@@ -40,16 +42,37 @@ def test_later_watchers_decide_by_the_policy_file_as_it_was_whoever_started_the_
     assert [rule.action for rule in watching.bound(kept).policy.rules] == ["hold"]
 
 
-def test_a_run_whose_place_cannot_be_written_down_has_no_journal_that_a_watcher_could_take_up(state, asked):
+def test_a_run_whose_place_cannot_be_written_down_leaves_nothing_that_a_watcher_could_take_up_or_a_name_meets(
+    state, asked
+):
     def keep() -> None:
+        assert looking.rows() == glance.rows(str(state)) == [], "a watcher could take it up half made"
+        (state / "runs" / "demo" / "place.json").write_text("{}")
         raise OSError("the disk is full")
 
     store = sqlite.SqliteStore(str(state))
     with pytest.raises(OSError, match="full"):
         making.make(store, asked, keep)
-    row = store.find("demo")
-    assert row is not None
-    assert list(store.history(row.id)) == []
+    assert store.find("demo") is None
+    assert looking.rows() == glance.rows(str(state)) == []
+    assert not (state / "runs" / "demo").exists()
+    claiming.check(store, asked)
+    row = making.make(store, asked, lambda: None)
+    assert store.runs() == [row]
+
+
+def test_a_run_whose_making_was_killed_gives_up_its_name_and_what_was_written_down_for_it(state, asked):
+    store = sqlite.SqliteStore(str(state))
+    older = making.make(store, asked, lambda: None, adopted=(ENDED,))
+    killed = store.create("demo", 1.0)
+    store.ask(killed.id, ports.Request(0, "stop", "ann", 1.0, {}))
+    (state / "runs" / "demo" / "place.json").write_text("{}")
+    claiming.check(store, asked)
+    making.make(store, asked, lambda: None)
+    assert [row.name for row in store.runs()] == ["demo~1", "demo"]
+    assert store.find("demo~1").id == older.id
+    assert store.asked() == set()
+    assert not (state / "runs" / "demo" / "place.json").exists()
 
 
 def test_an_environment_that_is_none_is_refused_before_a_run_is_made(state, capsys):

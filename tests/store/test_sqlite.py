@@ -52,8 +52,9 @@ def test_a_watcher_whose_lease_was_taken_writes_nothing(store):
 def test_a_name_used_again_moves_the_older_run_aside(store, tmp_path):
     first = store.create("demo", 1.0)
     store.append(first.id, [created()], 0)
-    store.create("demo", 2.0)
-    store.create("demo", 3.0)
+    for at in (2.0, 3.0):
+        row = store.create("demo", at)
+        store.append(row.id, [created(at)], 0)
     assert [r.name for r in store.runs()] == ["demo~1", "demo~2", "demo"]
     assert os.path.exists(tmp_path / "runs" / "demo~1" / "journal.ndjson")
 
@@ -139,7 +140,8 @@ def test_many_programs_may_be_the_first_to_open_an_empty_state_directory(tmp_pat
     def first(directory: Path, name: str) -> None:
         start.wait()
         opened = sqlite.SqliteStore(str(directory))
-        opened.create(name, 1.0)
+        row = opened.create(name, 1.0)
+        opened.append(row.id, [created()], 0)
         opened.close()
 
     names = [f"run-{i}" for i in range(8)]

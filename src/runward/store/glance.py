@@ -31,7 +31,8 @@ def rows(directory: str) -> list[dict[str, Any]] | None:
             "SELECT run.name, summary.body, summary.seq = (SELECT max(seq) FROM event WHERE run_id = run.id),"
             " progress.body, lease.owner FROM run LEFT JOIN summary ON summary.run_id = run.id"
             " LEFT JOIN progress ON progress.run_id = run.id"
-            " LEFT JOIN lease ON lease.run_id = run.id ORDER BY run.id"
+            " LEFT JOIN lease ON lease.run_id = run.id"
+            " WHERE EXISTS (SELECT 1 FROM event WHERE run_id = run.id) ORDER BY run.id"
         ).fetchall()
     except sqlite3.Error:
         return None

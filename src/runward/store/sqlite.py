@@ -4,6 +4,7 @@ Every event is also appended to the run's own `journal.ndjson`: from these files
 damaged. The damaged file is moved aside, never deleted.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -17,7 +18,9 @@ from runward.checkpoint_readers import mounts
 from runward.core import errors, events
 
 FILE = "state.db"
+_MIRROR = "journal.ndjson"
 _BUSY_S = 10.0
+_BEGUN = "SELECT id, name, created_at FROM run WHERE EXISTS (SELECT 1 FROM event WHERE run_id = run.id)"
 _T = TypeVar("_T")
 
 
@@ -89,7 +92,7 @@ class SqliteStore:
         self.rebuilt = aside
         db = self._connect()
         for name in sorted(os.listdir(os.path.join(self._directory, "runs"))):
-            _replay_file(db, name, os.path.join(self._directory, "runs", name, "journal.ndjson"))
+            _replay_file(db, name, os.path.join(self._directory, "runs", name, _MIRROR))
         return db
 
     # -- runs ------------------------------------------------------------------------------------------------
@@ -98,6 +101,7 @@ class SqliteStore:
         """See `ports.Store.create`."""
 
         def write() -> ports.RunRow:
+            self._take_back(name)
             self._move_older(name)
             cursor = self._db.execute("INSERT INTO run (name, created_at) VALUES (?, ?)", (name, at))
             return ports.RunRow(int(cursor.lastrowid or 0), name, at)
@@ -105,6 +109,18 @@ class SqliteStore:
         row = self._transact(write)
         os.makedirs(self.run_directory(name), mode=0o700, exist_ok=True)
         return row
+
+    def take_back(self, name: str) -> None:
+        """Undo `create` where no journal began. Raises StoreUnavailable."""
+        self._transact(lambda: self._take_back(name))
+
+    def _take_back(self, name: str) -> None:
+        if self.find(name) is not None:
+            return
+        for (run_id,) in self._db.execute("SELECT id FROM run WHERE name = ?", (name,)).fetchall():
+            for table, key in (("lease", "run_id"), ("request", "run_id"), ("run", "id")):
+                self._db.execute(f"DELETE FROM {table} WHERE {key} = ?", (run_id,))  # noqa: S608 -- no word of a user
+            _clear(self.run_directory(name))
 
     def _move_older(self, name: str) -> None:
         if self.find(name) is None:
@@ -122,11 +138,11 @@ class SqliteStore:
 
     def runs(self) -> Sequence[ports.RunRow]:
         """See `ports.Store.runs`."""
-        return [ports.RunRow(*row) for row in self._read("SELECT id, name, created_at FROM run ORDER BY id")]
+        return [ports.RunRow(*row) for row in self._read(_BEGUN + " ORDER BY id")]
 
     def find(self, name: str) -> ports.RunRow | None:
         """See `ports.Store.find`."""
-        rows = self._read("SELECT id, name, created_at FROM run WHERE name = ?", (name,))
+        rows = self._read(_BEGUN + " AND name = ?", (name,))
         return ports.RunRow(*rows[0]) if rows else None
 
     # -- journal ---------------------------------------------------------------------------------------------
@@ -170,7 +186,7 @@ class SqliteStore:
         lines = "".join(json.dumps(events.to_json(e), separators=(",", ":")) + "\n" for e in new)
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            descriptor = os.open(os.path.join(self.run_directory(name), "journal.ndjson"), flags, 0o600)
+            descriptor = os.open(os.path.join(self.run_directory(name), _MIRROR), flags, 0o600)
         except OSError:
             return
         try:
@@ -269,6 +285,17 @@ class SqliteStore:
                 self._db.execute("ROLLBACK")
             raise _unavailable(error, self._path) from error
         return result
+
+
+def _clear(folder: str) -> None:
+    """Remove what was written down for a run that never began; where something ran before, all stays."""
+    with contextlib.suppress(OSError):
+        entries = list(os.scandir(folder))
+        if any(entry.name == _MIRROR or entry.is_dir() for entry in entries):
+            return
+        for entry in entries:
+            os.unlink(entry)
+        os.rmdir(folder)
 
 
 def _no_place(error: OSError, directory: str) -> ports.StoreUnavailable:

@@ -1,5 +1,6 @@
 """A new run, made from what was asked: its row, what its folder keeps, and the first words of its journal."""
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,15 +19,27 @@ def make(
     first: checkpoints.Checkpoint | None = None,
     adopted: Sequence[events.Event] = (),
 ) -> ports.RunRow:
-    """Make it while nobody else makes one (see `claiming.alone`).
+    """Make it while nobody else makes one (see `claiming.alone`); what fails leaves no run behind.
 
     `keep` writes down what its place needs: before the journal begins, since whoever reads a run there may watch it.
     `first` is what attempt 1 resumes from; `adopted` are the events of an attempt that lives already.
     """
     row = store.create(asked.name, clock.SystemClock().wall())
-    folders.write(places.run_dir(asked.name), folders.OPTIONS, _with_policy(asked).to_json())
-    keep()
-    created = events.RunCreated(
+    try:
+        folders.write(places.run_dir(asked.name), folders.OPTIONS, _with_policy(asked).to_json())
+        keep()
+        store.append(row.id, [_created(row, asked, first, adopted=bool(adopted)), *adopted], 0)
+    except BaseException:
+        with contextlib.suppress(ports.StoreUnavailable):  # then the next making of that name does it
+            store.take_back(asked.name)
+        raise
+    return row
+
+
+def _created(
+    row: ports.RunRow, asked: options.RunOptions, first: checkpoints.Checkpoint | None, *, adopted: bool
+) -> events.RunCreated:
+    return events.RunCreated(
         at=row.created_at,
         run=asked.name,
         backend=asked.backend,
@@ -37,8 +50,6 @@ def make(
         resume_path=first.path if first is not None else None,
         resume_step=first.step if first is not None else None,
     )
-    store.append(row.id, [created, *adopted], 0)
-    return row
 
 
 def _with_policy(asked: options.RunOptions) -> options.RunOptions:
