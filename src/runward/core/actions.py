@@ -1,8 +1,12 @@
 """From a cause to what would help, whose matter it is, and what would settle an open question."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from runward.core import candidates, casebook, context, failures, regexes, rules
+
+if TYPE_CHECKING:
+    from runward.core import collectives
 
 _C, _A, _S = failures.Cause, failures.Action, failures.Scope
 DEFAULTS: Mapping[failures.Cause, failures.Action] = {
@@ -75,17 +79,23 @@ def scope(cause: failures.Cause) -> failures.Scope | None:
     return _S.PLATFORM if cause in _PLATFORM else _S.USER
 
 
-def choose(chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> failures.Action:
-    """What would help, whatever policy and budget."""
-    special = _special(chosen, book, ctx)
+def choose(
+    chosen: candidates.Candidate,
+    book: casebook.Casebook,
+    ctx: context.Context,
+    suspects: "collectives.Suspects | None",
+) -> failures.Action:
+    """What would help, whatever policy and budget. `suspects`: whom the others waited for."""
+    if chosen.cause in failures.TIMEOUTS:
+        special = _of_timeout(book, suspects)
+    else:
+        special = _special(chosen, book, ctx)
     return special or chosen.action or DEFAULTS[chosen.cause]
 
 
 def _special(
     chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context
 ) -> failures.Action | None:
-    if chosen.cause in failures.TIMEOUTS:
-        return _of_timeout(book)
     if _comes_again(chosen, book, ctx):
         return _A.HOLD
     rule = book.rules.get(chosen.rule)
@@ -96,13 +106,17 @@ def _special(
     return None
 
 
-def _of_timeout(book: casebook.Casebook) -> failures.Action | None:
-    """A program that parts its ranks would do so again; one that waits for ever at its start is set up wrong."""
+def _of_timeout(book: casebook.Casebook, suspects: "collectives.Suspects | None") -> failures.Action | None:
+    """A program that parts its ranks would do so again, as would a work of one rank that the others do not wait out.
+
+    One that waits for ever at its start is set up wrong.
+    """
     from runward.core import collectives  # noqa: PLC0415 -- a start without it is 2 ms shorter
 
     if collectives.split(book) is not None:
         return _A.HOLD
-    return _A.CHANGE if _at_start(book) else None
+    worked = suspects is not None and suspects.work is not None
+    return _A.CHANGE if worked or _at_start(book) else None
 
 
 def _comes_again(chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:

@@ -174,12 +174,17 @@ _KNOWING: Mapping[failures.Cause, _Pair] = {
     ),
 }
 """In the place of the first one above, where all that it names is known."""
+_OUTWAITED: _Pair = (
+    "let all ranks share that work, or raise the timeout of the process group above what one rank takes for it alone",
+    "it takes longer than the others wait: a restart meets the same time-out",
+)
 _INSTEAD: Mapping[tuple[failures.Cause, failures.Action], _Pair] = {
     (_C.PREEMPTED, failures.Action.NONE): ("nothing: the scheduler starts it again by itself", ""),
     (_C.UNKNOWN, failures.Action.HOLD): (
         "ask the program's authors what this exit status means before it is started again",
         "it ended by its own decision",
     ),
+    **{(cause, failures.Action.CHANGE): _OUTWAITED for cause in failures.TIMEOUTS},
 }
 
 

@@ -23,6 +23,8 @@ class Suspects:
     entries: tuple[casebook.Entry, ...] = ()
     proof: tuple[failures.Evidence, ...] = ()
     """What does not stand in the log."""
+    work: casebook.Entry | None = None
+    """A work that it does alone and that takes longer than the others wait."""
 
     @property
     def rank(self) -> int | None:

@@ -62,7 +62,7 @@ def diagnose(
     known = ctx or context.Context()
     book.settle()
     finding = _find(book, known, attempt)
-    action = actions.choose(finding.chosen, book, known)
+    action = actions.choose(finding.chosen, book, known, finding.suspects)
     verdict = _verdict(finding, known, action, book)
     return _diagnosis(finding, verdict, book, known)
 
@@ -145,9 +145,13 @@ def _suspects(
     """Who did not come, where others waited."""
     if chosen.cause not in failures.TIMEOUTS:
         return None
-    from runward.core import collectives  # noqa: PLC0415 -- a start without it is 2 ms shorter
+    from runward.core import collectives, lone_work  # noqa: PLC0415 -- a start without it is 2 ms shorter
 
-    return collectives.suspects(book, found, ctx)
+    suspects = collectives.suspects(book, found, ctx)
+    if suspects is None or suspects.rank is None:
+        return suspects
+    work = lone_work.find(book, suspects.rank, chosen.order)
+    return replace(suspects, work=work, entries=(*suspects.entries, work)) if work else suspects
 
 
 def _of_silence(chosen: candidates.Candidate, book: casebook.Casebook) -> "collectives.Suspects | None":

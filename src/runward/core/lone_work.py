@@ -1,0 +1,36 @@
+"""A work that one rank does for all while the others wait in a collective: an evaluation, a save, data preparation.
+
+Where it takes longer than they wait it does so again after a restart; where one of its kind was over in time before,
+it does not.
+"""
+
+from runward.core import casebook, signals
+
+_WORKS = ("startup", "checkpoint", "evaluation", "download")
+"""Phases in which one rank works for all, and that take as long each time."""
+
+
+def find(book: casebook.Casebook, rank: int, until: int) -> casebook.Entry | None:
+    """The last word of a work that this rank alone began, and of whose kind none ended before `until`; else None.
+
+    `until`: the order of the others' word that they waited too long.
+    """
+    said = [entry for entry in book.entries(signals.Role.PHASE) if _phase(entry, book) in _WORKS]
+    last = next((entry for entry in reversed(said) if _worker(entry) == rank), None)
+    if last is None:
+        return None
+    alike = [entry for entry in said if _phase(entry, book) == _phase(last, book)]
+    of_others = any(_worker(entry) != rank for entry in alike)
+    ended = any(entry.order < until and book.rules[entry.signal.rule].edge == "end" for entry in alike)
+    went_on = any(one.rank in (rank, None) and one.order > alike[0].order for one in book.advances)
+    return None if of_others or ended or went_on else last
+
+
+def _worker(entry: casebook.Entry) -> int:
+    """Who tells of it: what nobody signs is the first rank's."""
+    return entry.signal.rank if entry.signal.rank is not None else 0
+
+
+def _phase(entry: casebook.Entry, book: casebook.Casebook) -> str:
+    rule = book.rules.get(entry.signal.rule)
+    return rule.phase if rule is not None else ""
