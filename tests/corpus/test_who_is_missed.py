@@ -301,3 +301,25 @@ def test_of_tasks_that_end_alike_one_is_named_only_where_it_is_told_before_the_o
         f"srun: error: n1: task{'s' if ',' in one else ''} {one}: Exited with exit code 1\n" for one in tasks
     )
     assert _guess(f"{_UNSIGNED}{_TRACE}KeyError: 'x'\n{told}")[1] == rank
+
+
+@pytest.mark.parametrize(("ranks", "named"), [("[2]", 2), ("[0, 1, 2, 3]", None)], ids=["one", "all"])
+def test_a_gathered_report_of_a_checkpoint_names_a_rank_only_where_it_lists_one(ranks, named) -> None:
+    report = f"[rank0]: x.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys({ranks})\n"
+    report += f"[rank0]: Traceback (most recent call last): (RANK {ranks[1]})\n"
+    missing = "[rank0]: FileNotFoundError: [Errno 2] No such file or directory: '/out/step-90/.metadata'\n"
+    assert _guess(f"{_STEPS}{report}{missing}") == ("checkpoint_corrupt", named)
+
+
+@pytest.mark.parametrize(("world", "missed"), [(4, 0), (16, None)], ids=["of four", "of sixteen"])
+def test_who_says_nothing_is_missed_only_where_most_of_the_world_is_heard(world, missed) -> None:
+    log = f"[INFO] [launch.py:164:main] dist_world_size={world}\n[Rank 0] step=10, skipped=0\n"
+    log += "".join(f"[rank{rank}]: {_PEER}" for rank in (1, 2, 3))
+    assert _guess(log + "Memory cgroup out of memory: Killed process 99 (python3)\n") == ("host_oom", missed)
+
+
+def test_a_task_that_hangs_on_a_lost_file_system_is_that_file_systems_matter() -> None:
+    lost = "LustreError: 167-0: fs1-OST0003-osc-ffff: This client was evicted by fs1-OST0003; x\n"
+    stuck = "INFO: task python3:88 blocked for more than 120 seconds.\n"
+    assert _guess(f"{_UNSIGNED}{lost}{stuck}")[0] == "io_error"
+    assert _guess(f"{_UNSIGNED}{stuck}")[0] == "hang"

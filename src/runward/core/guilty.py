@@ -82,6 +82,8 @@ def _everyones(case: whose.Case) -> bool:
     around = chosen.cause in _SURROUNDINGS or case.book.says(chosen.rule, rules.Says.STORE)
     if case.book.says(chosen.rule, rules.Says.SHARED):
         return True
+    if chosen.cause in _SAVED and case.book.with_field("several"):
+        return True  # a gathered report of a checkpoint names them
     if around and chosen.rank is None:
         own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
         return len(own) >= _SEVERAL or _said_by_several(case)
@@ -193,7 +195,8 @@ def words(chosen: candidates.Candidate, rank: int | None) -> str:
 def _missed(case: whose.Case) -> int | None:
     from runward.core import collectives  # noqa: PLC0415 -- a start without it is 2 ms shorter
 
-    missing = collectives.suspects(case.book, case.found, context.Context())
+    known = context.Context(world_size=case.known.world)
+    missing = collectives.suspects(case.book, case.found, known)
     return missing.rank if missing is not None else None
 
 

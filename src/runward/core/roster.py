@@ -68,7 +68,7 @@ _OF_RANKS = r"(?i)\bpids?\b.{0,60}\branks?\b|\branks?\b.{0,60}\bpids?\b"
 _OF_PID = r"[{\[( ](?P<rank>\d{1,6}) ?[:=] ?(?P<pid>\d{3,8})(?=[,;}\]) ]|$)"
 _PID = r"(?i)\bpid(?:\(s\))?['\"]?[ =:#]{0,8}(?P<pid>\d{1,8})(?!\d)|\bprocess (?P<process>\d{2,8})(?= spawned|: | \()"
 _WORLD = (
-    r"(?i)(?<![\w-])(?:global_)?world[ _]?sizes?['\"]?[ =:]{1,3}['\"\[]?(?P<world>\d{1,6})(?!\d)"
+    r"(?i)(?<![\w-])(?:global_|dist_)?world[ _]?sizes?['\"]?[ =:]{1,3}['\"\[]?(?P<world>\d{1,6})(?!\d)"
     r"|MEMBER: \d+/(?P<members>\d{1,6})"
 )
 _OWN = (
