@@ -24,10 +24,11 @@ def end(name: str, attempt: int | None, lines: int) -> dict[str, Any]:
     """The last `lines` of an attempt (None: the last one), masked; `why` says why there are none, `cut` that more
     stands before them. Raises NotFound.
     """
-    state, one = _attempt(name, attempt)
+    state = looking.standing(name)
     told = {"schema_version": 1, "run": name, "attempt": None, "lines": [], "cut": False, "why": None}
-    if one is None:
+    if not state.attempts:
         return {**told, "why": "no attempt was started yet"}
+    one = looking.attempt(name, state, attempt)
     told["attempt"] = one.n
     if state.backend == "docker":
         return _of_container(told, one, lines)
@@ -60,17 +61,6 @@ def _of_container(told: dict[str, Any], one: run.Attempt, lines: int) -> dict[st
     finally:
         engine.close()
     return {**told, "lines": [_shown(row) for row in rows[-lines:]], "cut": len(rows) > lines}
-
-
-def _attempt(name: str, wanted: int | None) -> tuple[run.RunState, run.Attempt | None]:
-    store = looking.open_store()
-    try:
-        state = looking.state_of(store, looking.find(store, name))
-    finally:
-        store.close()
-    if not state.attempts:
-        return state, None
-    return state, log_reading.chosen(name, state, wanted)
 
 
 def _end_of(stream: ports.LogStream, lines: int) -> tuple[list[str], bool]:

@@ -128,16 +128,6 @@ def _cut(rest: bytearray, data: bytes) -> Iterator[bytes]:
         rest += last
 
 
-def chosen(name: str, state: run.RunState, wanted: int | None) -> run.Attempt:
-    """The attempt of that number, of one or more; None: the last one. Raises NotFound."""
-    n = wanted if wanted is not None else len(state.attempts)
-    if not 1 <= n <= len(state.attempts):
-        raise errors.NotFound(
-            errors.Problem(f"run {name!r} has attempts 1 to {len(state.attempts)}, not {n}", "--attempt")
-        )
-    return state.attempts[n - 1]
-
-
 def streams(name: str, attempt: run.Attempt) -> Sequence[ports.LogStream]:
     """The logs of an attempt that are there by now."""
     return _backend(name).logs(_handle(name, attempt))
@@ -166,7 +156,7 @@ class _Source:
             if self._wanted.follow and self._wanted.attempt is None:
                 self._wait()
             state = self._state()
-            self._n = self._first(state)
+            self._n = looking.attempt(self._wanted.run, state, self._wanted.attempt).n
         else:
             if not self._wanted.follow or self._wanted.attempt is not None or not self._wait():
                 return False
@@ -196,14 +186,4 @@ class _Source:
             time.sleep(0.2)
 
     def _state(self) -> run.RunState:
-        state: run.RunState = looking.state_of(self._store, self._row)
-        return state
-
-    def _first(self, state: run.RunState) -> int:
-        if not state.attempts:
-            raise errors.NotFound(
-                errors.Problem(
-                    f"run {self._wanted.run!r} has no attempt yet", next_step="See runward status."
-                )
-            )
-        return chosen(self._wanted.run, state, self._wanted.attempt).n
+        return looking.state_of(self._store, self._row)

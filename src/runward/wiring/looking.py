@@ -38,6 +38,28 @@ def state_of(store: sqlite.SqliteStore, row: ports.RunRow) -> run.RunState:
     return run.fold(event for _, event in store.history(row.id))
 
 
+def standing(name: str) -> run.RunState:
+    """The run of that name as its journal says. Raises NotFound."""
+    store = open_store()
+    try:
+        return state_of(store, find(store, name))
+    finally:
+        store.close()
+
+
+def attempt(name: str, state: run.RunState, n: int | None) -> run.Attempt:
+    """The attempt of that number, counted from 1; None: the last one. Raises NotFound."""
+    count = len(state.attempts)
+    if count == 0:
+        raise errors.NotFound(
+            errors.Problem(f"run {name!r} has no attempt yet", next_step="See runward status.")
+        )
+    chosen = n if n is not None else count
+    if not 1 <= chosen <= count:
+        raise errors.NotFound(errors.Problem(f"run {name!r} has attempts 1 to {count}, not {n}", "--attempt"))
+    return state.attempts[chosen - 1]
+
+
 def look(store: sqlite.SqliteStore, row: ports.RunRow) -> view.Look:
     """What is known beside the journal."""
     return view.Look(time.time(), store.progress(row.id), leases.live_holder(store, row), name=row.name)

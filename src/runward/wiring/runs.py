@@ -14,12 +14,8 @@ _CHUNK = 1 << 20
 
 def diagnosable(name: str, attempt: int | None = None) -> Sources:
     """Logs and context of an attempt of a run, the last one when no number is given. Raises NotFound."""
-    store = looking.open_store()
-    try:
-        state = looking.state_of(store, looking.find(store, name))
-    finally:
-        store.close()
-    chosen = _attempt(state, name, attempt)
+    state = looking.standing(name)
+    chosen = looking.attempt(name, state, attempt)
     asked = kept_runs.options_of(name)
     if asked is None or chosen.handle is None:
         raise errors.NotFound(f"the output of attempt {chosen.n} of {name!r} is not on this machine")
@@ -34,17 +30,6 @@ def diagnosable(name: str, attempt: int | None = None) -> Sources:
         box=moment,
         search=kept_runs.dumps_of(asked, place, chosen, streams),
     )
-
-
-def _attempt(state: run.RunState, name: str, n: int | None) -> run.Attempt:
-    count = len(state.attempts)
-    if count == 0:
-        raise errors.NotFound(
-            errors.Problem(f"run {name!r} has no attempt yet", next_step="See runward status.")
-        )
-    if n is not None and not 1 <= n <= count:
-        raise errors.NotFound(errors.Problem(f"run {name!r} has attempts 1 to {count}, not {n}", "--attempt"))
-    return state.attempts[(n or count) - 1]
 
 
 def _chunks(stream: ports.LogStream) -> Iterator[ports.Chunk]:
