@@ -152,6 +152,12 @@ class Notice(NamedTuple):
     text: str
     payload: Mapping[str, object]
 
+    @property
+    def body(self) -> dict[str, object]:
+        """All of it as one object, as it is sent."""
+        told = {"event": self.event, "run": self.run, "title": self.title, "text": self.text}
+        return {**self.payload, **told}
+
 
 class Notifier(Protocol):
     """One way to tell a person."""

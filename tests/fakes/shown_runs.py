@@ -3,7 +3,7 @@
 from typing import Any
 
 from runward import ports
-from runward.core import events, run
+from runward.core import errors, events, run
 from runward.ui import view, view_box
 from runward.ui.web import app
 
@@ -86,8 +86,6 @@ def log(*lines: str) -> dict[str, Any]:
 
 def looks(**others: Any) -> app.Looks:
     """Ways to look at what is made here; `others` in place of some of them."""
-    from runward.core import errors
-
     def one(name: str) -> dict[str, Any]:
         if name not in MADE:
             raise errors.NotFound(errors.Problem(f"no run {name!r}", nearest=errors.nearest(name, MADE)))

@@ -33,7 +33,7 @@ class CommandNotifier:
 
     def send(self, notice: ports.Notice) -> None:
         """See `ports.Notifier.send`. Raises DeliveryFailed; permanent when there is no such command."""
-        body = json.dumps({**notice.payload, "event": notice.event, "run": notice.run, **_words(notice)})
+        body = json.dumps(notice.body)
         env = dict(os.environ if self.env is None else self.env)
         env |= {"RUNWARD_EVENT": notice.event, "RUNWARD_RUN": notice.run}
         with tempfile.TemporaryFile() as said:
@@ -79,16 +79,12 @@ def parse(text: str) -> CommandNotifier:
     return CommandNotifier(tuple(argv))
 
 
-def _words(notice: ports.Notice) -> dict[str, str]:
-    return {"title": notice.title, "text": notice.text}
-
-
 def _end(child: subprocess.Popen[bytes]) -> None:
     """The command and what it started in its session are not left behind when the time is over."""
     if child.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
-        with contextlib.suppress(BrokenPipeError, OSError):
+        with contextlib.suppress(OSError):
             if child.stdin is not None:
                 child.stdin.close()
         child.wait()

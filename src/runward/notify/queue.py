@@ -41,7 +41,6 @@ class _Item:
     born: float
     left: set[str]
     """Targets that do not have it yet."""
-    kept: bool = False
 
 
 @dataclass(slots=True)
@@ -195,14 +194,13 @@ class Queue:
 
     def _keep(self, item: _Item) -> None:
         """Put the notice on disk by rename; a full disk leaves it in memory, which is said nowhere louder."""
-        body = {"id": item.id, "born": item.born, "left": sorted(item.left), "notice": _to_json(item.notice)}
+        body = {"id": item.id, "born": item.born, "left": sorted(item.left), "notice": item.notice._asdict()}
         path = os.path.join(self._directory, item.name)
         with contextlib.suppress(OSError):
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
             with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
                 json.dump(body, out)
             os.replace(path + ".new", path)
-            item.kept = True
 
     def _forget(self, item: _Item, *, delivered: bool) -> None:
         self._items.remove(item)
@@ -235,7 +233,7 @@ class Queue:
             number = int(name.partition("-")[0])
             if not left:
                 return
-            self._items.append(_Item(name, notice, str(body["id"]), float(body["born"]), left, kept=True))
+            self._items.append(_Item(name, notice, str(body["id"]), float(body["born"]), left))
             self._number = max(self._number, number)
 
 
@@ -273,16 +271,6 @@ def _masked(value: object, redact: Callable[[str], str]) -> object:
     if isinstance(value, (list, tuple)):
         return [_masked(item, redact) for item in value]
     return value
-
-
-def _to_json(notice: ports.Notice) -> dict[str, Any]:
-    return {
-        "event": notice.event,
-        "run": notice.run,
-        "title": notice.title,
-        "text": notice.text,
-        "payload": dict(notice.payload),
-    }
 
 
 def _file_name(number: int, notice_id: str) -> str:

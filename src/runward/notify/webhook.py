@@ -55,11 +55,9 @@ class WebhookNotifier:
             timer.cancel()
 
     def _post(self, notice: ports.Notice, sockets: "_Sockets") -> None:
-        body = {**notice.payload, "event": notice.event, "run": notice.run}
-        body |= {"title": notice.title, "text": notice.text}
         url, login = _without_login(self.url)
         headers = {"Content-Type": "application/json", "User-Agent": "runward", **login}
-        request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")  # noqa: S310 -- checked by parse
+        request = urllib.request.Request(url, json.dumps(notice.body).encode(), headers, method="POST")  # noqa: S310 -- checked by parse
         opener = urllib.request.build_opener(_NoRedirect, _Http(sockets), _Https(sockets))
         with opener.open(request, timeout=self.deadline_s) as answer:
             answer.read(1024)
@@ -109,14 +107,8 @@ class _Connection(http.client.HTTPConnection):
         self._opened(self.sock)
 
 
-class _SecureConnection(http.client.HTTPSConnection):
-    def __init__(self, *args: Any, opened: Callable[[socket.socket], None], **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._opened = opened
-
-    def connect(self) -> None:
-        super().connect()
-        self._opened(self.sock)
+class _SecureConnection(_Connection, http.client.HTTPSConnection):
+    """The same; `connect` is that of HTTPS."""
 
 
 class _Http(urllib.request.HTTPHandler):
