@@ -143,7 +143,7 @@ def test_in_tmux_it_has_its_variables_and_a_shell_that_knows_while() -> None:
     assert session == ["tmux", "new-session", "-d", "-s", "runward-record"]
     assert (shell, flag) == ("/bin/sh", "-c")
     assert (
-        "while :; do env 'RUNWARD_STATE_DIR=/a b' /bin/sleep record 'it'\\''s' & p=$!; wait $p; sleep 10 &"
+        """while :; do env 'RUNWARD_STATE_DIR=/a b' /bin/sleep record 'it'"'"'s' & p=$!; wait $p; sleep 10 &"""
         in loop
     )
 

@@ -86,6 +86,7 @@ def log(*lines: str) -> dict[str, Any]:
 
 def looks(**others: Any) -> app.Looks:
     """Ways to look at what is made here; `others` in place of some of them."""
+
     def one(name: str) -> dict[str, Any]:
         if name not in MADE:
             raise errors.NotFound(errors.Problem(f"no run {name!r}", nearest=errors.nearest(name, MADE)))

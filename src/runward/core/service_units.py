@@ -1,5 +1,6 @@
 """systemd units of our own long-lived verbs. What they end is themselves, never a training."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -88,11 +89,7 @@ def carried(env: Mapping[str, str], *, same_account: bool) -> tuple[tuple[str, s
 
 
 def unit(service: Service) -> str:
-    """The unit's text.
-
-    The watchdog is fed by the verb itself, only when a round of its work was finished. A kill for memory in the
-    unit is a training's, which its watcher has to survive.
-    """
+    """The unit's text."""
     kind = _KINDS[service.verb]
     lines = [
         "[Unit]",
@@ -101,16 +98,8 @@ def unit(service: Service) -> str:
         "StartLimitIntervalSec=0",  # a full disk or a late mount heals: nobody looks at a service that gave up
         "",
         "[Service]",
-        "Type=notify",
-        "NotifyAccess=main",
-        "WatchdogSec=3min",
         *_command(service, kind),
-        f"KillMode={'process' if kind.starts_trainings else 'mixed'}",
-        "KillSignal=SIGTERM",
-        "TimeoutStopSec=30s",
-        "Restart=always",
-        "RestartSec=10s",
-        "OOMPolicy=continue",
+        *_life(kind),
         *(() if service.user and kind.score < 0 else (f"OOMScoreAdjust={kind.score}",)),
         "UMask=0077",
         *(_ROOM if kind.starts_trainings else () if service.user else _HARDENING),
@@ -133,6 +122,25 @@ def _command(service: Service, kind: _Kind) -> Iterator[str]:
     if not service.user:
         yield f"User={service.account or 'root'}"  # named: then it has HOME, as kubectl needs it
     yield from (f"Environment={_assigned(name, value)}" for name, value in service.environment)
+
+
+def _life(kind: _Kind) -> tuple[str, ...]:
+    """How it begins, ends and begins again.
+
+    The watchdog is fed by the verb itself, only when a round of its work was finished. A kill for memory in the
+    unit is a training's, which its watcher has to survive.
+    """
+    return (
+        "Type=notify",
+        "NotifyAccess=main",
+        "WatchdogSec=3min",
+        f"KillMode={'process' if kind.starts_trainings else 'mixed'}",
+        "KillSignal=SIGTERM",
+        "TimeoutStopSec=30s",
+        "Restart=always",
+        "RestartSec=10s",
+        "OOMPolicy=continue",
+    )
 
 
 _ROOM = (
@@ -172,10 +180,8 @@ def tmux(service: Service) -> tuple[str, ...]:
     a watcher takes no notice of a terminal that hangs up.
     """
     words = (*service.program, *_KINDS[service.verb].words, *service.args)
-    named = (
-        ("env", *(f"{name}={value}" for name, value in service.environment)) if service.environment else ()
-    )
-    command = " ".join(_shell(word) for word in (*named, *words))
+    named = [f"{name}={value}" for name, value in service.environment]
+    command = shlex.join([*(("env", *named) if named else ()), *words])
     end = 'trap "kill \\$p; wait \\$p; exit" HUP INT TERM'
     loop = f"{end}; while :; do {command} & p=$!; wait $p; sleep 10 & p=$!; wait $p; done"
     return ("tmux", "new-session", "-d", "-s", session_of(service.verb), "/bin/sh", "-c", loop)
@@ -191,11 +197,3 @@ def _quoted(word: str) -> str:
     """A word of a unit's command line: quotes, and no specifiers or variables."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if not word or any(char in word for char in " \t'\";") else escaped
-
-
-def _shell(word: str) -> str:
-    return (
-        word
-        if word and all(c.isalnum() or c in "/._-=:+,@" for c in word)
-        else "'" + word.replace("'", "'\\''") + "'"
-    )

@@ -5,9 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runward import ports
 from runward.core import durations, errors, service_units
-from runward.runners import local
 from runward.wiring import services
 
 _ASKED = (
@@ -82,8 +80,7 @@ def exit_code(found: list[State], *, named: bool) -> int:
 
 def _unit(verb: str, where: services.Place) -> State:
     place, path, name = "user" if where.user else "system", where.path(verb), service_units.name_of(verb)
-    argv = (*where.systemctl, "show", name, "-p", _ASKED)
-    asked = local.Local().run(ports.Call(argv, deadline_s=10.0, env=services.reaching()))
+    asked = services.call(*where.systemctl, "show", name, "-p", _ASKED)
     if not asked.ok or not services.has_systemd():
         return State(verb, UNKNOWN, place, path, "its manager is not reached")
     shown = dict(line.partition("=")[::2] for line in asked.text.splitlines())

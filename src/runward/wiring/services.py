@@ -128,8 +128,8 @@ def _start(where: Place, verb: str) -> None:
     try:
         _ask(where, "restart", name)
     except errors.Unreachable as error:
-        logs = (*("journalctl", *where.scope), "-u", name, "-o", "cat", "-n", "20", "--no-pager")
-        said = local.Local().run(ports.Call(logs, deadline_s=10.0, env=reaching())).text.splitlines()
+        logs = ("journalctl", *where.scope, "-u", name, "-o", "cat", "-n", "20", "--no-pager")
+        said = call(*logs).text.splitlines()
         own = [line.removeprefix("runward: ") for line in said if line.startswith("runward: ")]
         why = own[-1] if own else str(error)
         step = (
@@ -175,8 +175,7 @@ def install_tmux(service: service_units.Service) -> list[str]:
 
 def in_tmux(verb: str) -> bool:
     """Whether the verb has a tmux session."""
-    asked = ports.Call(("tmux", "has-session", "-t", f"={service_units.session_of(verb)}"), deadline_s=5.0)
-    return local.Local().run(asked).ok
+    return call("tmux", "has-session", "-t", f"={service_units.session_of(verb)}").ok
 
 
 def uninstall(verb: str, where: Place) -> list[str]:
@@ -195,11 +194,8 @@ def uninstall(verb: str, where: Place) -> list[str]:
         done.append(f"removed {path}")
         if has_systemd():
             _ask(where, "daemon-reload")
-            local.Local().run(
-                ports.Call((*where.systemctl, "reset-failed", name), deadline_s=10.0, env=reaching())
-            )
-    killed = ("tmux", "kill-session", "-t", f"={service_units.session_of(verb)}")
-    if local.Local().run(ports.Call(killed, deadline_s=5.0)).ok:
+            call(*where.systemctl, "reset-failed", name)
+    if call("tmux", "kill-session", "-t", f"={service_units.session_of(verb)}").ok:
         done.append(f"ended tmux session runward-{verb}")
     if not done:
         raise errors.NotFound(_not_installed(verb, where))
@@ -225,14 +221,15 @@ def _ask(where: Place, *words: str) -> None:
         raise errors.Unreachable(errors.Problem(why, " ".join(where.systemctl), None, step)) from error
 
 
-def reaching() -> dict[str, str]:
-    """The environment in which the user's own manager is found: by su and cron it is not told."""
-    return {"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}", **os.environ}
+def call(*argv: str, deadline_s: float = 10.0) -> ports.Completed:
+    """What a command gives here. It finds the user's own manager, also where su or cron does not tell of it."""
+    env = {"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}", **os.environ}
+    return local.Local().run(ports.Call(argv, deadline_s=deadline_s, env=env))
 
 
 def _run(*argv: str) -> None:
     """Run a command. Raises Unreachable with what it says where it fails."""
-    done = local.Local().run(ports.Call(argv, deadline_s=100.0, env=reaching()))
+    done = call(*argv, deadline_s=100.0)
     if not done.ok:
         why = done.stderr.decode("utf-8", "replace").strip() or (
             "no answer in time" if done.timed_out else "failed"
