@@ -1,5 +1,6 @@
 """`runward serve` over a state that real runs left: what the command line says, and how it begins and ends."""
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvicorn
 
 import commands
 from fakes import browser
@@ -207,9 +209,6 @@ def test_clients_that_bring_nothing_hold_up_nobody(env):
 
 def test_a_connection_lives_no_longer_than_an_answer_may_take(served, monkeypatch):
     monkeypatch.setattr(connections, "LIFE_S", 0.2)
-    import asyncio
-
-    import uvicorn
 
     async def one():
         config = uvicorn.Config(served, http=connections.Connection, lifespan="off", log_config=None)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 
 @dataclass
@@ -27,8 +28,6 @@ def ask(app: Any, target: str, method: str = "GET", **headers: str) -> Answer:
 
 
 async def _ask(app: Any, target: str, method: str, headers: dict[str, str]) -> Answer:
-    from urllib.parse import unquote
-
     path, _, query = target.partition("?")
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import parser
 
-from fakes.shown_runs import AT, MADE, NOW, look, state, status
+from fakes.shown_runs import AGAIN, AT, DIED, MADE, NOW, look, state, status
 from runward.core import events
 from runward.ui import view
 from runward.ui.web import metrics
@@ -61,8 +61,6 @@ def test_of_an_ended_run_nothing_is_told_that_only_a_live_one_has(told, name):
 
 
 def test_restarts_are_counted_by_the_cause_of_the_end_before_and_checkpoints_by_their_time():
-    from fakes.shown_runs import AGAIN, DIED
-
     again = [
         events.AttemptPlanned(at=AT + 101, attempt=2, token="x"),
         events.AttemptStarted(at=AT + 101, attempt=2, job="8"),

@@ -5,6 +5,8 @@ import os
 
 import click
 
+from runward.cli import printing
+
 
 @click.command("diagnose")
 @click.argument("cases", metavar="CASES.jsonl")
@@ -21,7 +23,7 @@ def diagnose(cases: str, predictions: str | None, score: bool) -> int:
         with open(predictions, "w", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
     if score:
-        click.echo(json.dumps(wired.score(found, guessed)))
+        printing.as_json(wired.score(found, guessed))
     elif not predictions:
         for line in lines:
             click.echo(line)

@@ -1,8 +1,8 @@
 """`runward bench scan`."""
 
-import json
-
 import click
+
+from runward.cli import printing
 
 
 @click.command()
@@ -25,5 +25,8 @@ def scan(mb: float, engine: str | None, repeats: int, as_json: bool, check: bool
     from runward.wiring import bench_scan
 
     answer = bench_scan.run(bench_scan.Plan(mb=mb, engine=engine, repeats=repeats))
-    click.echo(json.dumps(answer) if as_json else bench_scan.table(answer))
+    if as_json:
+        printing.as_json(answer)
+    else:
+        click.echo(bench_scan.table(answer))
     return 1 if check and answer["missed"] else 0

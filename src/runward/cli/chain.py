@@ -46,7 +46,7 @@ def chain(**options: Any) -> int:
         return chaining.run(plan, notify, words)
     why = app.short_of_space(plan)
     if why is not None:
-        print(f"runward: DISK_GATE_ABORT: {why}", file=sys.stderr)
+        printing.said(f"DISK_GATE_ABORT: {why}")
         return app.GATE
     pid = chaining.detach(words, plan.log)
     printing.data(f"chain runs as {pid}, detached; log {plan.log}, marker {plan.marker}")

@@ -1,10 +1,10 @@
 """`runward checkpoints`: which are complete, which are not and why; undo a quarantine."""
 
-import json
 import os
 
 import click
 
+from runward.cli import printing
 from runward.core import checkpoints as values
 from runward.core import durations, errors
 
@@ -57,11 +57,11 @@ def restore(directory: str, names: tuple[str, ...], as_json: bool) -> int:
     outcomes = wired.restore(directory, names)
     if as_json:
         rows = [{"text": text, "ok": ok} for text, ok in outcomes]
-        click.echo(json.dumps({"schema_version": 1, "directory": directory, "outcomes": rows}, indent=1))
+        printing.as_json({"schema_version": 1, "directory": directory, "outcomes": rows})
     for text, _ in () if as_json else outcomes:
         click.echo(_printable(text))
     if not outcomes:
-        click.echo(f"runward: nothing is quarantined in {_printable(directory)}", err=True)
+        printing.said(f"nothing is quarantined in {_printable(directory)}")
     return int(not all(ok for _, ok in outcomes))
 
 
@@ -85,7 +85,7 @@ def _print(listing: values.Listing, as_json: bool) -> None:
             "pointers": [pointer.to_json() for pointer in listing.pointers],
             "problem": listing.problem or None,
         }
-        click.echo(json.dumps(body, indent=1))
+        printing.as_json(body)
         return
     for row in listing.checkpoints:
         click.echo(_line(row, newest))
@@ -93,9 +93,9 @@ def _print(listing: values.Listing, as_json: bool) -> None:
         said = f": {pointer.problem}" if pointer.problem else ""
         click.echo(_printable(f"{os.path.basename(pointer.path)} -> {pointer.value}{said}"))
     if not listing.checkpoints:
-        click.echo(f"runward: no checkpoint in {_printable(listing.directory)}", err=True)
+        printing.said(f"no checkpoint in {_printable(listing.directory)}")
     if listing.problem:
-        click.echo(f"runward: {_printable(listing.directory)}: {listing.problem}", err=True)
+        printing.said(f"{_printable(listing.directory)}: {listing.problem}")
 
 
 def _line(row: values.Checkpoint, newest: values.Checkpoint | None) -> str:

@@ -5,6 +5,8 @@ import os
 
 import click
 
+from runward.cli import printing
+
 
 @click.group()
 def config() -> None:
@@ -82,7 +84,7 @@ def print_(file: str | None, origin: bool, as_json: bool, options: tuple[str, ..
     rows = _composed(file, options) if file else _settings(options)
     if as_json:
         settings = [{"key": key, "value": value, "origin": where} for key, value, where in rows]
-        print(json.dumps({"schema_version": 1, "settings": settings}))
+        printing.as_json({"schema_version": 1, "settings": settings})
         return
     width = max((len(key) for key, _, _ in rows), default=0)
     for key, value, where in rows:

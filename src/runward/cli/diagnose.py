@@ -1,6 +1,5 @@
 """`runward diagnose`: why did it stop, with the lines that prove it."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -128,7 +127,7 @@ def _print(
     if options["as_json"]:
         if options["explain"]:
             body["considered"] = answer.weighed
-        click.echo(json.dumps(body))
+        printing.as_json(body)
         return
     from runward.ui import text_diagnosis
 

@@ -1,8 +1,8 @@
 """`runward doctor`: can this box and this run work at all?"""
 
-import json
-
 import click
+
+from runward.cli import printing
 
 _MARKS = {"ok": "ok  ", "unseen": "?   ", "warn": "WARN", "fail": "FAIL"}
 
@@ -20,8 +20,8 @@ def doctor(paths: tuple[str, ...], port: int | None, as_json: bool, everything: 
     found = wired.examine(paths, port)
     code = findings.exit_code(found)
     if as_json:
-        answer = {"schema_version": 1, "exit_code": code, "findings": [one.to_json() for one in found]}
-        click.echo(json.dumps(answer, indent=2))
+        told = [one.to_json() for one in found]
+        printing.as_json({"schema_version": 1, "exit_code": code, "findings": told})
         return code
     for one in found:
         if everything or one.level in {findings.Level.WARN, findings.Level.FAIL}:

@@ -1,11 +1,12 @@
 """`runward gpus`: use, health and forgotten holders of this machine's GPUs."""
 
-import json
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from runward.cli import printing
 
 if TYPE_CHECKING:
     from runward.core import gpus as core
@@ -50,9 +51,9 @@ def _show(found: "wiring.Gpus", *, as_json: bool, watch: bool, pcie: bool) -> in
     while True:
         reading = found.look(pcie=pcie)
         if as_json:
-            print(json.dumps(_json(reading)), flush=True)
+            (printing.as_line if watch else printing.as_json)(_json(reading))
         elif isinstance(reading, core.GpusUnseen):
-            print(f"runward: GPUs not seen: {reading.why}", file=sys.stderr)
+            printing.said(f"GPUs not seen: {reading.why}")
         else:
             if watch and sys.stdout.isatty():
                 print("\x1b[H\x1b[J", end="")
@@ -93,8 +94,11 @@ _PCIE = (("pcie_tx_mb_s", "pcie tx", " MB/s"), ("pcie_rx_mb_s", "rx", " MB/s"))
 
 
 def _table(reading: "core.GpuReading") -> list[str]:
+    from runward.ui import text
+
     columns = _COLUMNS + (_PCIE if any(s.get("pcie_tx_mb_s") is not None for s in reading.samples) else ())
-    rows = [["GPU", "name", *(title for _, title, _ in columns), "processes", "throttle"]]
+    head = ["GPU", "name", *(title for _, title, _ in columns), "processes", "throttle"]
+    rows = []
     reasons: dict[str, None] = {}
     for sample in reading.samples:
         cells = [str(sample.index), sample.name]
@@ -107,10 +111,7 @@ def _table(reading: "core.GpuReading") -> list[str]:
         cells.append("n/a" if held is None else ",".join(str(p.pid) for p in held) or "-")
         cells.append(",".join(t for t in sample.throttle if t != "gpu_idle") or "-")
         rows.append(cells)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    lines = [text.table(head, rows)]
     if reasons:
         lines.append("n/a: " + "; ".join(reasons))
     return lines + [f"note: {note}" for note in reading.notes]
@@ -123,8 +124,8 @@ def _check(found: "wiring.Gpus", *, as_json: bool) -> int:
     findings = wiring.check(found)
     worst = gpu_health.worst(findings)
     if as_json:
-        body = {"schema_version": 1, "result": worst.name, "checks": [f.to_json() for f in findings]}
-        print(json.dumps(body))
+        checks = [f.to_json() for f in findings]
+        printing.as_json({"schema_version": 1, "result": worst.name, "checks": checks})
     else:
         for finding in findings:
             print(f"{finding.level.name}  GPU {finding.gpu}  {finding.check}: {finding.text}")
@@ -148,12 +149,12 @@ def _zombies(found: "wiring.Gpus", *, as_json: bool, reap: bool) -> int:
         for z in zombies
     ]
     if as_json:
-        print(json.dumps({"schema_version": 1, "zombies": rows, "not_observable": why or None}))
+        printing.as_json({"schema_version": 1, "zombies": rows, "not_observable": why or None})
         return 0
     for row in rows:
         print(f"pid {row['pid']}: {row['why']}: {row['command']}" + (f" -> {row['outcome']}" if reap else ""))
     if why:
-        print(f"runward: zombies not (all) observable: {why}", file=sys.stderr)
+        printing.said(f"zombies not (all) observable: {why}")
     elif not rows:
         print("no zombie holds a GPU")
     if rows and not reap:

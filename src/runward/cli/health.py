@@ -1,6 +1,5 @@
 """`runward health TARGET`: one report about a training, wherever it is."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -34,7 +33,10 @@ def health(
     asked = health_looks.Asked(pods, checkpoints)
     if not watch:
         seen = reports.look(target, asked)
-        click.echo(json.dumps(reports.to_json(seen), indent=2) if as_json else "\n".join(reports.lines(seen)))
+        if as_json:
+            printing.as_json(reports.to_json(seen))
+        else:
+            click.echo("\n".join(reports.lines(seen)))
         return _code(seen)
     for number, seen in enumerate(reports.watch(target, asked, every)):
         if as_json:

@@ -1,9 +1,10 @@
 """`runward nodes`: the memory of bad nodes and GPUs."""
 
-import json
 import time
 
 import click
+
+from runward.cli import printing
 
 
 @click.group()
@@ -37,7 +38,7 @@ def ls(as_json: bool, known: int) -> None:
             }
             for s in table
         ]
-        print(json.dumps({"schema_version": 1, "nodes": rows}))
+        printing.as_json({"schema_version": 1, "nodes": rows})
         return
     for standing in table:
         word = "leave out" if standing.proposed else "capped" if standing.capped else "watch"

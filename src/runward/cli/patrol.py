@@ -198,7 +198,7 @@ def _install(options: dict[str, Any]) -> int:
     argv += [f"--{flag.replace('_', '-')}" for flag in ("act", "no_slurm", "no_gpus") if options[flag]]
     print(f"This would be put in place:\n{scheduling.plan(options['install'], name, argv)}", file=sys.stderr)
     if not options["yes"] and not printing.agreed("Put it in place?"):
-        print("runward: nothing was changed; without a terminal say --yes", file=sys.stderr)
+        printing.said("nothing was changed; without a terminal say --yes")
         return 1
     printing.data(scheduling.install(options["install"], name, argv))
     return 0

@@ -1,11 +1,10 @@
 """`runward record`: snapshots of this box for a later look."""
 
-import json
 import os
 
 import click
 
-from runward.cli import amounts
+from runward.cli import amounts, printing
 from runward.core import durations, errors
 
 _PERIOD_S, _TSV_PERIOD_S = 30.0, 5.0
@@ -126,7 +125,7 @@ def _show(path: str, instant: str | None, form: str, *, as_json: bool) -> None:
         )
     found, distance = recording.show(path, instant or "0s")
     if as_json:
-        click.echo(json.dumps({**found.to_json(), "seconds_before": round(distance, 3)}, indent=2))
+        printing.as_json({**found.to_json(), "seconds_before": round(distance, 3)})
         return
     side = "before" if distance >= 0 else "after"
     click.echo(f"{durations.format_duration(abs(distance))} {side} the time asked for", err=True)

@@ -1,11 +1,8 @@
 """`runward rules`: list, test, explain and lint the diagnosis rules."""
 
-import json
-import sys
-
 import click
 
-from runward.cli import rules_match
+from runward.cli import printing, rules_match
 
 
 @click.group()
@@ -26,9 +23,9 @@ def ls(family: str | None, as_json: bool) -> int:
     ruleset = wired.loaded()
     found = list(wired.rows(ruleset, family))
     for problem in ruleset.problems:
-        print(f"runward: refused: {problem}", file=sys.stderr)
+        printing.said(f"refused: {problem}")
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "rules": found}))
+        printing.as_json({"schema_version": 1, "rules": found})
         return 0
     for row in found:
         cause = row["cause"] or ""
@@ -47,7 +44,7 @@ def test(files: tuple[str, ...]) -> int:
     count, faults = wired.tested(files)
     for fault in faults:
         click.echo(f"{fault.rule}: {fault.what}")
-    print(f"runward: {count} rules, {len(faults)} faults", file=sys.stderr)
+    printing.said(f"{count} rules, {len(faults)} faults")
     return int(bool(faults))
 
 
@@ -60,7 +57,7 @@ def explain(line: str, as_json: bool) -> int:
 
     found = wired.explained(wired.loaded(), line)
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, **found}))
+        printing.as_json({"schema_version": 1, **found})
         return 0
     click.echo(f"rank {found['rank']}, node {found['node']}, message: {found['message']}")
     hits = found["rules"]

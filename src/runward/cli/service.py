@@ -1,10 +1,10 @@
 """`runward service`: install, remove and look at system services."""
 
-import json
 import shlex
 
 import click
 
+from runward.cli import printing
 from runward.core import errors, service_units
 
 _NAMES = "|".join(service_units.VERBS)
@@ -101,7 +101,7 @@ def status(verbs: tuple[str, ...], user: bool, unit_dir: str | None, as_json: bo
     found = service_states.states(verbs or service_units.VERBS, tuple(where))
     if as_json:
         listed = [one.to_json() for one in found]
-        click.echo(json.dumps({"schema_version": 1, "services": listed}, indent=2))
+        printing.as_json({"schema_version": 1, "services": listed})
     else:
         rows = [(one.verb, one.word, one.place or None, one.told) for one in found]
         click.echo(text.table(("VERB", "STATE", "BY", ""), rows))

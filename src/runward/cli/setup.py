@@ -1,6 +1,5 @@
 """`runward setup`: prepare a host."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,4 +94,7 @@ def _warn(dying: Sequence[str] | None, *, restart: bool) -> None:
 
 
 def _say(as_json: bool, answer: Mapping[str, object], text: str) -> None:
-    click.echo(json.dumps({"schema_version": 1, **answer}, indent=2) if as_json else text)
+    if as_json:
+        printing.as_json({"schema_version": 1, **answer})
+    else:
+        click.echo(text)

@@ -7,7 +7,7 @@ import threading
 
 import click
 
-from runward.cli import amounts
+from runward.cli import amounts, printing
 from runward.core import errors
 
 
@@ -45,7 +45,6 @@ def top(
 
 def _redraw(pages: object, *, once: bool, classic: bool, only_ascii: bool, as_json: bool) -> None:
     import dataclasses
-    import json
 
     from runward.ui import draw_box
     from runward.wiring import box_page
@@ -54,7 +53,7 @@ def _redraw(pages: object, *, once: bool, classic: bool, only_ascii: bool, as_js
     tty, over = sys.stdout.isatty(), threading.Event()
     for page in pages.stream(over):
         if as_json:
-            click.echo(json.dumps({"schema_version": 1, **dataclasses.asdict(page)}))
+            printing.as_line({"schema_version": 1, **dataclasses.asdict(page)})
         else:
             size = shutil.get_terminal_size((100, 40))
             height = size.lines - 1 if tty and not once else None

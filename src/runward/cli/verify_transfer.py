@@ -1,7 +1,5 @@
 """`runward verify-transfer SRC DST`: complete means every file, of the same size; content with --checksum."""
 
-import sys
-
 import click
 
 from runward.cli import printing
@@ -21,7 +19,7 @@ def verify_transfer(source: str, target: str, checksum: bool, resume: bool, as_j
     if resume:
         why = comparing.copy(source, target, checksum=checksum)
         if why is not None:
-            print(f"runward: {patrol_lines.plain(why)}", file=sys.stderr)
+            printing.said(patrol_lines.plain(why))
     found = comparing.compare(source, target, checksum=checksum)
     if as_json:
         body = {

@@ -1,7 +1,6 @@
 """`runward wait TARGET --until COND`: block until a condition holds; it always ends."""
 
 import signal
-import sys
 from typing import NoReturn
 
 import click
@@ -46,9 +45,7 @@ def wait(
     signal.signal(signal.SIGTERM, _replaced)
     ask = waiting.asker(target, condition, waiting.Life(match, stall_after))
     with waiting.registered(target, condition, replace=replace):
-        code, why = waiting.poll(
-            ask, timeout, max(poll, 0.1), lambda text: print(f"runward: {text}", file=sys.stderr)
-        )
+        code, why = waiting.poll(ask, timeout, max(poll, 0.1), printing.said)
     if as_json:
         printing.as_json(
             {"schema_version": 1, "target": target, "until": condition, "met": code == 0, "why": why}
@@ -60,5 +57,5 @@ def wait(
 
 def _replaced(signum: int, frame: object) -> NoReturn:
     del signum, frame
-    print("runward: another wait took this one's place", file=sys.stderr)
+    printing.said("another wait took this one's place")
     raise SystemExit(1)

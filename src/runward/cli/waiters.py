@@ -19,7 +19,7 @@ def waiters(clear: bool, clear_all: bool, as_json: bool) -> None:
         printing.as_json({"schema_version": 1, "waiters": rows, "cleared": cleared})
         return
     if not rows and not (clear or clear_all):
-        click.echo("runward: nobody waits", err=True)
+        printing.said("nobody waits")
     for row in rows:
         state = "waits" if row["alive"] else "gone (a husk: runward waiters --clear)"
         printing.data(f"{row['pid']}  {row['target']}  until {row['until']}  {state}")
