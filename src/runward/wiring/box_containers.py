@@ -19,11 +19,11 @@ class Containers:
         self._docker = docker.Docker(env)
         place = self._docker.place
         self._most = _THROUGH_SSH if place.scheme == "ssh" else None
-        self._counters = groups.counted if place.local else None
         self._often = often
+        self._counters = groups.counted if place.local else None
         self._doubted = place.local
         """Whether it is still to be asked if no counters are seen because they are elsewhere."""
-        self._feed = feed.Feed(self._docker.engine, self._most) if often and not place.local else None
+        self._feed = self._fed()
         self._cpu_ns: dict[str, int] = {}
         self._cpu_at: float | None = None
         self._data_root: str | None = None if place.local else ""
@@ -36,7 +36,7 @@ class Containers:
             self._doubted = False  # an engine does not change where it counts
             if hidden:
                 self._counters = None
-                self._feed = feed.Feed(self._docker.engine, self._most) if self._often else None
+                self._feed = self._fed()
                 found = self._read()
         at = time.monotonic()
         seconds = at - self._cpu_at if self._cpu_at is not None else 0.0
@@ -44,6 +44,10 @@ class Containers:
         self._cpu_ns = {one.id: one.cpu_ns for one in found if one.cpu_ns is not None}
         self._cpu_at = at
         return found
+
+    def _fed(self) -> feed.Feed | None:
+        """What a page reads where there are no counters."""
+        return feed.Feed(self._docker.engine, self._most) if self._often and self._counters is None else None
 
     def _read(self) -> tuple[box.ContainerUse, ...]:
         if self._feed is not None:

@@ -28,7 +28,6 @@ class _Backend:
     name = "docker"
 
     def __init__(self, engine: docker.Docker, *, acts: bool) -> None:
-        self.engine = engine
         self._inner = engine.backend
         self._acts = acts
         self._troubles = 0

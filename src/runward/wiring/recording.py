@@ -47,14 +47,13 @@ def run(options: Options, said: Callable[[str], None]) -> int:
     form, ending = _form(options)
     text = _open(options, stem + ending)
     files: list[tuple[record_files.RotatingFile, Callable[[Any], str]]] = [(text, form)]
-    if options.form != "tsv":
-        files.append((_open(options, stem + ".jsonl"), _json))
-    elif not options.plan.count or options.plan.count > 0:
+    if options.form == "tsv":
         head = "\t".join(text_box.TSV_HEAD) + "\n"
         text.write(head)
         if options.echo is not None:
             options.echo(head)
-    if options.form != "tsv":
+    else:
+        files.append((_open(options, stem + ".jsonl"), _json))
         box_records.announce(stem + ".jsonl", options.what.run)
     if options.form == "classic":
         said(text_box.classic_banner(socket.gethostname(), time.time(), stem + ending))

@@ -3,6 +3,7 @@
 What stood on sbatch's command line wins over the script's own lines, and Slurm keeps only what came of both.
 """
 
+import itertools
 import os
 import re
 import shlex
@@ -63,7 +64,7 @@ def unshown(line: str, script: str) -> list[str]:
     end = next((at for at, word in enumerate(words) if at and os.path.basename(word) == name), len(words))
     found = []
     given = words[1:end]
-    for word, following in zip(given, [*given[1:], ""], strict=False):
+    for word, following in itertools.pairwise([*given, ""]):
         option, equals, value = word.partition("=")
         if option in _UNSHOWN:
             found.append(f"{option}={value if equals else following}")
