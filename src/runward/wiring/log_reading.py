@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from runward import ports
 from runward.core import errors, prefixes, run
-from runward.wiring import kept_runs, looking, places, processes, saying
+from runward.wiring import kept_runs, looking, places, saying
 
 _CHUNK = 1 << 20
 _BY_THREAD = frozenset({"docker", "ray"})
@@ -111,6 +111,8 @@ def _of_attempt(source: "_Source", wanted: Wanted) -> Iterator[bytes | None]:
 def _backend(name: str) -> ports.Backend:
     asked = kept_runs.options_of(name)
     if asked is None:
+        from runward.wiring import processes
+
         return processes.open_backend(acts=False)
     return kept_runs.place_for(asked, acts=False).backend
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runward import ports
-from runward.app import attended, pulse
+from runward.app import pulse
 from runward.core import context, effects, errors, failures, job, mode_policies, observations, options, resume
+
+if TYPE_CHECKING:
+    from runward.app import attended  # only a watch needs what it loads
 
 SpecMaker = Callable[
     [options.RunOptions, Callable[[effects.Launch], resume.ResumePlan], int | None],
@@ -45,10 +48,10 @@ class Place:
     pids: Callable[[str], Sequence[int]] | None = None
     """Processes of an attempt on this machine; None where they are elsewhere."""
     spec_maker: SpecMaker = _cannot_start
-    circumstance: attended.Circumstances = lambda _handle, _status, _found: mode_policies.Circumstance()
+    circumstance: "attended.Circumstances" = lambda _handle, _status, _found: mode_policies.Circumstance()
     facts: Callable[[failures.Diagnosis], Mapping[str, Any]] = lambda _found: {}
     """What the policy asks beside the verdict, as far as this kind of place changes it."""
-    directory: Callable[[], attended.CheckpointDirectory | None] | None = None
+    directory: "Callable[[], attended.CheckpointDirectory | None] | None" = None
     """The checkpoint directory, where it is not looked at on this machine."""
     tick_s: float | None = None
     """How often it is looked at; None: as local processes are."""
