@@ -33,28 +33,23 @@ class Wanted:
 
 def write(wanted: Wanted) -> None:
     """Write the wanted lines to stdout. Raises NotFound, UsageError."""
-    keep = _filter(wanted)
+    keep, out = _filter(wanted), sys.stdout.buffer
     held = collections.deque[bytes](maxlen=wanted.last) if wanted.last is not None else None
     for line in _lines(wanted):
-        if line is None or keep(line):
-            held = _give(line, held, wanted.follow)
-    _give(None, held, wanted.follow)
-
-
-def _give(
-    line: bytes | None, held: "collections.deque[bytes] | None", follow: bool
-) -> "collections.deque[bytes] | None":
-    """Write it, or hold it back while only the last ones are wanted; None: what was there already has been read."""
-    if line is not None and held is not None:
-        held.append(line)
-        return held
-    for one in held or ():
-        sys.stdout.buffer.write(one)
-    if line is not None:
-        sys.stdout.buffer.write(line)
-    if line is None or follow:
-        sys.stdout.buffer.flush()
-    return None
+        if line is None:  # the last ones of what was there are known
+            out.writelines(held or ())
+            out.flush()
+            held = None
+        elif not keep(line):
+            continue
+        elif held is not None:
+            held.append(line)
+        else:
+            out.write(line)
+            if wanted.follow:
+                out.flush()
+    out.writelines(held or ())
+    out.flush()
 
 
 def _filter(wanted: Wanted) -> Callable[[bytes], bool]:
