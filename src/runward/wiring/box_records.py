@@ -28,7 +28,7 @@ def announce(path: str, run: str | None) -> None:
         "path": os.path.abspath(path),
         "run": run,
         "host": socket.gethostname(),
-        "since": round(time.time(), 3),
+        "since": time.time(),  # not rounded: up, it would begin after what it saw
     }
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
