@@ -27,6 +27,28 @@ def test_a_rank_that_waits_in_another_operation_under_the_same_number_comes_ther
     assert _judged(_STEPS + others + _waits(5, "_ALLGATHER_BASE", 8388608))[1] == "restart"
 
 
+@pytest.mark.parametrize(
+    ("came", "action"), [(12, "change"), (3, "restart")], ids=["two-launches", "one-short"]
+)
+def test_more_at_the_store_than_belong_to_the_run_are_two_launches_on_one_port(
+    came: int, action: str
+) -> None:
+    late = "Timed out initializing process group in store based barrier on rank: 1, for key: store_based_barrier_key:1"
+    assert (
+        _judged(f"RuntimeError: {late} (world_size=6, worker_count={came}, timeout=0:30:00)\n")[1] == action
+    )
+
+
+def test_a_training_that_ends_to_have_a_step_computed_on_another_gpu_gets_one() -> None:
+    odd = (
+        "WARNING:rerun_state_machine:Unexpected result tensor(nan) on rank 6 at iteration #51 invocation #1\n"
+    )
+    asks = "WARNING:rerun_state_machine:Need to rerun on a different GPU to verify correctness\n"
+    found = judging.verdict(_STEPS + odd + asks, exit_code=16)
+    assert (found.cause, found.action, found.rank) == ("numerical_instability", "restart_elsewhere", 6)
+    assert judging.verdict(_STEPS + odd, exit_code=1).action == "hold"
+
+
 def test_what_torch_wrote_into_a_ranks_error_file_is_read_as_what_it_raised() -> None:
     raised = "OSError: [Errno 122] Disk quota exceeded: '/out/step_9'"
     record = (
@@ -69,6 +91,22 @@ def test_torch_load_of_nothing_that_no_frame_names_is_a_checkpoints_fault() -> N
     item = '  File "corpus.py", line 3, in __getitem__\n'
     assert _judged(trace.format(load)) == ("checkpoint_corrupt", "resume_previous")
     assert _judged(trace.format(item + load))[0] == "data_error"
+
+
+def test_a_file_that_is_not_there_is_a_wrong_name_where_a_checkpoint_was_to_be_loaded() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "fit.py", line 7, in {}\n'
+        "FileNotFoundError: [Errno 2] No such file or directory: '/r/best/last.pt'\n"
+    )
+    assert _judged(trace.format("resume_from_checkpoint")) == ("config_error", "change")
+    assert _judged(trace.format("__getitem__"))[0] == "data_error"
+
+
+def test_a_crash_that_a_live_training_went_on_after_ends_none_of_what_was_said_before_it() -> None:
+    died = "W pool: loader 3 died: exitcode=-11\nFatal Python error: Segmentation fault\n\nW pool: loader 3 began anew\n"
+    assert _judged(_STEPS + died + _MORE, process="running") == ("none", "none")
+    assert _judged(_STEPS + died + _MORE, exit_code=0) == ("none", "none")
+    assert _judged(_STEPS + died, exit_code=139)[0] == "segfault"
 
 
 _LOST = "ERROR - background save of step 50 failed: no route\n"

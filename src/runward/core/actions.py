@@ -66,6 +66,8 @@ _PLATFORM = (
 )
 _MANY = 4
 """Ranks from which one alone is told from all."""
+_ASKS = "megatron_rerun_asks"
+"""The rule for a training that ends so that another GPU computes its last step again."""
 _EARLY_SEQ = 10
 """A time-out in one of the first collectives is one of start-up: somebody was still loading."""
 
@@ -101,7 +103,8 @@ def _special(
     rule = book.rules.get(chosen.rule)
     if rule is not None and rule.alone is not None and _one_of_many(chosen, book):
         return rule.alone
-    if chosen.cause is _C.HOST_OOM and ctx.state.startswith("EVICTED") and chosen.entry is None:
+    evicted = chosen.cause is _C.HOST_OOM and ctx.state.startswith("EVICTED") and chosen.entry is None
+    if evicted or (chosen.cause is _C.NUMERICAL_INSTABILITY and book.of_rule(_ASKS)):
         return _A.RESTART_ELSEWHERE
     return None
 

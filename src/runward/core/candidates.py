@@ -107,8 +107,7 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         if rule.says is rules.Says.DAMAGED or _ended_early(candidate, traceback):
             reading = (traceback and traceback.reading) or _said_to_read(entry.signal.text)
             candidate = _by_reader(candidate, reading or _announced(book, entry))
-        if candidate.cause is _C.DISK_FULL and traceback and traceback.reading == "memory":
-            candidate = replace(candidate, cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
+        candidate = _by_frames(candidate, traceback.reading if traceback else "")
         if candidate.rule == "faulthandler_bus" and _in_mapped_file(book, entry):
             candidate = replace(candidate, cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
         if traceback and traceback.quoted:
@@ -185,9 +184,30 @@ def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
         return _device(base, signal)
     if base.tells_end:
         return _status(base, signal)
-    return base
+    return _crowded(base, signal.fields)
 
 
+def _crowded(base: Candidate, fields: Mapping[str, str]) -> Candidate:
+    """More at a store than belong to the run are two launches on one port, and would be again; fewer are missed."""
+    if "workers" not in fields or int(fields["workers"]) <= int(fields["world"]):
+        return base
+    return replace(base, cause=_C.RENDEZVOUS, action=_A.CHANGE, summary=_CROWDED)
+
+
+_CROWDED = "{workers} processes came to the store of a run of {world}: two launches use one port"
+
+
+def _by_frames(candidate: Candidate, reading: str) -> Candidate:
+    """What a full disk or a missing file is, by what the frames above it were about."""
+    if candidate.cause is _C.DISK_FULL and reading == "memory":
+        return replace(candidate, cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
+    if candidate.rule == _NOT_THERE and reading == "checkpoint":
+        return replace(candidate, cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_NAMED_WRONG)
+    return candidate
+
+
+_NOT_THERE = "python_file_missing"
+_NAMED_WRONG = "{rank} was told to load what is not there: {message}"
 _FULL_SHM = "shm_insufficient"
 _MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
 

@@ -17,7 +17,7 @@ def alive(
 ) -> list[candidates.Candidate]:
     """Without candidates that the training went on after."""
     found = [c for c in _before_teardown(found, book) if _in_its_time(c, book, ctx)]
-    terminals = sorted(c.order for c in found if c.terminal)
+    terminals = sorted(c.order for c in found if c.terminal and not _went_on(c, book, ctx))
     return [c for c in found if not (_recovered(c, book) if c.live else survived(c, book, ctx, terminals))]
 
 
