@@ -315,9 +315,10 @@ def _wrapped(index: int, text: str) -> str:
         (_steps() + "==> 912_0_log.err <==\n" + _fault("", _ECHO) + "==> 912_3_log.err <==\n" + _fault(), 3),
         (_said("[n1:-] ", "launcher: host n1 is node_rank 1, nproc_per_node=8, world 16") + _steps("[n0:0] ") + _fault("[n1:5] "), 13),
         (_steps() + "Error in rank 5: KeyError: 'x'\n", 5),
+        (_steps() + "ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3]\n" + _fault(), 3),
         (_steps() + "ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3 Error Snippet]:\n" + _fault(), 3),
     ],
-    ids=["grep", "collector", "two-ids", "submitit", "node-rank", "words", "ray-train"],
+    ids=["grep", "collector", "two-ids", "submitit", "node-rank", "words", "ray-train-first", "ray-train"],
 )  # fmt: skip
 def test_whoever_shows_the_lines_of_many_tells_whose_they_are(guess, log: str, rank: int) -> None:
     assert guess(log) == ("exception", rank)
