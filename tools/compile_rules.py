@@ -5,7 +5,7 @@ import sys
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-INDEX = "src/runward/rulesets/compiled.json"
+INDEX = "src/runward/rulesets/compiled.jsonl"
 
 
 class CompileRules(BuildHookInterface):

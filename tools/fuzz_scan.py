@@ -10,32 +10,26 @@ import re
 def rules():
     from runward.config import rulesets
 
-    return rulesets.load(user=False).rules
-
-
-@functools.cache
-def keys():
-    from runward.config import rulesets
-
-    return rulesets.load(user=False).keys
+    return rulesets.load(user=False)
 
 
 @functools.cache
 def compiled(engine):
     from runward import scan
 
-    known = scan.Known([rule.need for rule in rules()], [rule.effort for rule in rules()], keys())
+    found = rules().rules
+    known = scan.Known([rule.need for rule in found], [rule.effort for rule in found], rules().index.words)
     options = scan.Options(
-        engine=engine, sparse=frozenset(i for i, r in enumerate(rules()) if r.role == "progress")
+        engine=engine, sparse=frozenset(i for i, r in enumerate(found) if r.role == "progress")
     )
-    return scan.compile([rule.pattern for rule in rules()], known=known, options=options)
+    return scan.compile([rule.pattern for rule in found], known=known, options=options)
 
 
 def engines(data):
     """All engines report what `find` finds."""
     from runward.scan import engines as made
 
-    wanted = tuple(compiled("stdlib").words)
+    wanted = compiled("stdlib").words.literals()
     low = data.lower()
     expected = sorted(
         (match.start() + len(word), place)

@@ -1,6 +1,6 @@
 """Rules are compiled once: when the package is built, or by the first look where its index does not fit."""
 
-import json
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runward.config import rulesets
-from runward.core import errors, literals, rules
+from runward.core import errors, rules, vocabulary
 
 ROOT = Path(__file__).parents[2]
 OWN = "family: own\nrules:\n- {name: own_word, pattern: our own words, role: root, cause: data_error}\n"
@@ -36,6 +36,11 @@ def made(package):
     return rulesets.compiled()
 
 
+def same(one, other):
+    """Whether two sets hold the same rules, wherever they were read from."""
+    return rulesets.encoded(one) == rulesets.encoded(other)
+
+
 @pytest.fixture
 def parsed(monkeypatch, made):
     """Names of the files whose rules were compiled."""
@@ -54,11 +59,11 @@ def test_the_index_of_a_package_is_what_its_files_say_and_saves_every_compilatio
     made, package, parsed, tmp_path
 ):
     (package / rulesets.INDEX).write_bytes(rulesets.encoded(made))
-    assert rulesets.load() == made
+    assert same(rulesets.load(), made)
     assert parsed == []
     assert not (tmp_path / "cache").exists()
     assert [rule.name for rule in made.rules] == [rule.name for rule in rulesets.full().rules]
-    assert len(made.keys) == len(literals.distinct(rule.need for rule in made.rules))
+    assert made.index.words.texts == vocabulary.of(rule.need for rule in made.rules).texts
 
 
 def test_an_index_of_other_contents_is_left_alone(made, package, parsed):
@@ -68,23 +73,25 @@ def test_an_index_of_other_contents_is_left_alone(made, package, parsed):
     assert "zz_new.yaml" in parsed
 
 
-@pytest.mark.parametrize("broken", ["half", "empty", "list", "rules", "deep"])
+@pytest.mark.parametrize("broken", ["half", "empty", "list", "rules", "line", "other", "deep"])
 def test_a_damaged_index_or_cache_costs_a_compilation_and_nothing_else(broken, made, package, parsed):
     whole = rulesets.encoded(made)
     data = {
         "half": whole[: len(whole) // 2],
         "empty": b"",
         "list": b"[]",
-        "rules": json.dumps({**json.loads(whole), "rules": [{"name": 1}]}).encode(),
+        "rules": whole.replace(b'"name":', b'"none":'),
+        "line": whole.rpartition(b"\n")[0],
+        "other": rulesets.encoded(dataclasses.replace(made, fingerprint="0")),
         "deep": b"[" * 100_000,
     }[broken]
     (package / rulesets.INDEX).write_bytes(data)
     for _ in range(2):
-        assert rulesets.load() == made
+        assert same(rulesets.load(), made)
     assert len(parsed) == len(rulesets.shipped()), "compiled once, then kept"
     (kept,) = Path(rulesets.cache_folder()).iterdir()
     kept.write_bytes(data)
-    assert rulesets.load() == made
+    assert same(rulesets.load(), made)
 
 
 def test_of_a_users_rules_only_these_are_compiled_and_all_are_found(made, package, parsed, tmp_path):
@@ -96,10 +103,11 @@ def test_of_a_users_rules_only_these_are_compiled_and_all_are_found(made, packag
     extra.write_text(NEW)
     loaded, again = rulesets.load([str(extra)]), rulesets.load([str(extra)])
     assert parsed == ["mine.yaml", "extra.yaml"]
-    assert loaded == again
-    assert loaded.rules[: len(made.rules)] == made.rules
+    assert same(loaded, again)
+    assert tuple(loaded.rules[: len(made.rules)]) == made.rules
+    assert loaded.index.words.begins[: len(made.index.words.begins)] == made.index.words.begins
     assert [rule.name for rule in loaded.rules[len(made.rules) :]] == ["own_word", "new_word"]
-    assert len(loaded.keys) == len(literals.distinct(rule.need for rule in loaded.rules))
+    assert loaded.index.words.texts == vocabulary.of(rule.need for rule in loaded.rules).texts
     assert not loaded.problems
 
 
@@ -109,14 +117,14 @@ def test_a_file_that_was_named_must_be_there(tmp_path, package):
 
 
 def test_the_cache_holds_few_sets(made, package):
-    assert rulesets.load() == made
+    assert same(rulesets.load(), made)
     folder = Path(rulesets.cache_folder())
     (kept,) = folder.iterdir()
     for number in range(20):
-        (folder / f"rules-{number}.json").write_text("old")
-        os.utime(folder / f"rules-{number}.json", (number, number))
-    kept.write_text('{"rules": [], "keys": [[1]], "problems": []}')
-    assert rulesets.load() == made
+        (folder / f"rules-{number}.jsonl").write_text("old")
+        os.utime(folder / f"rules-{number}.jsonl", (number, number))
+    kept.write_text('{"rules": [], "words": [[1]], "problems": []}')
+    assert same(rulesets.load(), made)
     assert kept in list(folder.iterdir())
     assert len(list(folder.iterdir())) <= 8
 

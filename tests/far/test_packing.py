@@ -32,7 +32,7 @@ def test_nothing_compiled_travels_and_our_data_files_do(pack):
     assert {
         "runward/probes/probe.sh",
         "runward/cli/agent_guide.md",
-        "runward/rulesets/compiled.json",
+        "runward/rulesets/compiled.jsonl",
         "click/__init__.py",
         "yaml/__init__.py",
     } <= {*names}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runward import scan
-from runward.core import errors, literals
+from runward.core import errors, literals, vocabulary
 from runward.scan import engines, keyed
 from scan import samples
 
@@ -38,7 +38,7 @@ KEYED = {
     name: scan.compile(
         samples.SOURCES,
         names=samples.NAMES,
-        known=scan.Known(NEEDS, keys=literals.keys(list(literals.distinct(NEEDS)))),
+        known=scan.Known(NEEDS, words=vocabulary.with_parts(vocabulary.of(NEEDS))),
         options=scan.Options(engine=name),
     )
     for name in ENGINES
@@ -99,12 +99,21 @@ _WORDS = st.binary(min_size=1, max_size=12) | st.text("aAbB ", min_size=1, max_s
 def test_the_parts_of_literals_give_back_each_literal_where_it_stands(words, text, before):
     wanted = list(dict.fromkeys(engines.Literal(w.lower() if nocase else w, nocase) for w, nocase in words))
     data = b"".join(wanted[one % len(wanted)].text if isinstance(one, int) else one for one in text)
-    keys = literals.keys(wanted)
-    short = keyed.Keyed(wanted, keys)
+    made = vocabulary.with_parts(
+        vocabulary.Vocabulary(
+            [word.text.decode("utf-8", "surrogateescape") for word in wanted],
+            [int(word.nocase) for word in wanted],
+            [[place] for place in range(len(wanted))],
+        )
+    )
+    short = keyed.Keyed(made)
     engine = short.over(engines.Stdlib(short.parts))
+    assert made.literals() == wanted
+    assert sorted(place for row in made.members for place in row) == list(range(len(wanted)))
     assert all(
-        w.text.lower()[at:].startswith(key.encode("utf-8", "surrogateescape").lower())
-        for w, (key, at) in zip(wanted, keys, strict=True)
+        wanted[place].text.lower()[made.begins[place] :].startswith(part.text.lower())
+        for part, row in zip(short.parts, made.members, strict=True)
+        for place in row
     )
     expected = sorted(
         (at + len(word), place)

@@ -1,8 +1,9 @@
 """Rule files to rules: the shipped families, then the user's; compiled once, by content.
 
 To compile hundreds of YAML rules takes longer than a diagnosis. The result for the shipped ones is made when the
-package is built (`INDEX`), that for a user's is kept in the cache; both are JSON and hold the hash of all contents.
-One that is missing or of other contents costs time and nothing else.
+package is built (`INDEX`), that for a user's is kept in the cache; both are lines of JSON: the hash of all contents
+and a check sum, then the index, then a rule a line, which is read when a log meets it. One that is missing, damaged
+or of other contents costs time and nothing else.
 """
 
 import contextlib
@@ -13,14 +14,14 @@ import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, overload
 
 import runward
-from runward.core import errors, literals, rules
+from runward.core import errors, rules, vocabulary
 
-FORMAT = 6
+FORMAT = 7
 """Part of the key of what is compiled: raise it when the compiled form changes."""
-INDEX = "compiled.json"
+INDEX = "compiled.jsonl"
 """Beside the shipped families: their compiled form."""
 _MAX_FILE = 4 << 20
 _KEPT = 8
@@ -77,7 +78,7 @@ def load(extra: Sequence[str] = (), *, user: bool = True) -> rules.RuleSet:
     """
     ours, own = shipped(), _own(extra, user=user)
     key = _key(ours + own)
-    path = os.path.join(cache_folder(), f"rules-{key}-{sys.version_info[0]}.{sys.version_info[1]}.json")
+    path = os.path.join(cache_folder(), f"rules-{key}-{sys.version_info[0]}.{sys.version_info[1]}.jsonl")
     if own:
         return _cached(path, key) or _kept(path, _compiled(own, key, load(user=False)))
     built = os.path.join(folder(), INDEX)
@@ -160,29 +161,59 @@ def _place(kind: str) -> str:
     return str(getattr(platformdirs, f"user_{kind}_dir")("runward"))
 
 
+class _Lines(Sequence[rules.Rule]):
+    """Rules of the compiled form, each read when it is first asked for: a log meets few of them."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._lines = lines
+        self._read: dict[int, rules.Rule] = {}
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, place: int) -> rules.Rule: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[rules.Rule]: ...
+
+    def __getitem__(self, place: int | slice) -> rules.Rule | Sequence[rules.Rule]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        found = self._read.get(place)
+        if found is None:
+            found = self._read[place] = rules.Rule.from_json(json.loads(self._lines[place]))
+        return found
+
+
 def _cached(path: str, key: str) -> rules.RuleSet | None:
     """What lies at `path`, where it was compiled from these contents and is whole."""
     try:
         with open(path, "rb") as file:
-            raw = json.loads(file.read())
-        if raw["key"] != key:
+            sealed, _, body = file.read().partition(b"\n")
+        if sealed != _seal(key, body):
             return None
-        found = tuple(rules.Rule.from_json(item) for item in raw["rules"])
-        problems = tuple(errors.Problem(what, where) for what, where in raw["problems"])
-        keys = tuple((str(text), int(at)) for text, at in raw["keys"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+        first, *lines = body.split(b"\n")
+        head = json.loads(first)
+    except (OSError, ValueError):
         return None
-    return rules.RuleSet(found, key, problems, keys)
+    problems = tuple(errors.Problem(what, where) for what, where in head["problems"])
+    words = vocabulary.Vocabulary(*head["words"])
+    index = rules.Index(head["names"], frozenset(head["repeating"]), words)
+    return rules.RuleSet(_Lines(lines), key, problems, index)
+
+
+def _seal(key: str, body: bytes) -> bytes:
+    return f"{key} {zlib.crc32(body):08x}".encode()
 
 
 def _compiled(sources: Iterable[Source], key: str, known: rules.RuleSet | None = None) -> rules.RuleSet:
-    """The rules of `sources` behind `known`, without their examples, and the keys of all literals."""
+    """The rules of `sources` behind `known`, without their examples, and the parts of all literals."""
     parsed = parse(sources, known)
-    words = list(literals.distinct(rule.need for rule in parsed.rules))
-    before = known.keys if known else ()
-    keys = (*before, *literals.keys(words[len(before) :]))
     bare = tuple(replace(rule, match=(), no_match=()) for rule in parsed.rules)
-    return rules.RuleSet(bare, key, parsed.problems, keys)
+    index = rules.Index.of(bare)
+    words = vocabulary.with_parts(index.words, known.index.words.begins if known else ())
+    return rules.RuleSet(bare, key, parsed.problems, index._replace(words=words))
 
 
 def encoded(ruleset: rules.RuleSet) -> bytes:
@@ -190,13 +221,16 @@ def encoded(ruleset: rules.RuleSet) -> bytes:
 
     It says which literals a match must hold: true for every Python, whichever compiled it.
     """
-    raw: dict[str, Any] = {
-        "key": ruleset.fingerprint,
-        "rules": [rule.to_json() for rule in ruleset.rules],
-        "keys": ruleset.keys,
+    names, repeating, words = ruleset.index
+    head = {
+        "names": names,
+        "repeating": sorted(repeating),
+        "words": words,
         "problems": [[problem.what, problem.where] for problem in ruleset.problems],
     }
-    return json.dumps(raw, separators=(",", ":")).encode()
+    lines = [head, *(rule.to_json() for rule in ruleset.rules)]
+    body = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines).encode()
+    return _seal(ruleset.fingerprint, body) + b"\n" + body
 
 
 def _kept(path: str, ruleset: rules.RuleSet) -> rules.RuleSet:

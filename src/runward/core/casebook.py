@@ -253,8 +253,8 @@ class Casebook:
         return rule is not None and rule.says is word
 
     def that_say(self, word: rules.Says) -> list[str]:
-        """Names of the rules that say so."""
-        return [name for name, rule in self.rules.items() if rule.says is word]
+        """Names of the rules that say so, of those that were met."""
+        return [name for name in dict.fromkeys(name for name, _ in self.buckets) if self.says(name, word)]
 
     def with_field(self, field_name: str) -> list[Entry]:
         """Kept entries whose rule captured this field."""

@@ -8,8 +8,6 @@ or run on every line.
 import functools
 import itertools
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 _c: Any = getattr(re, "_constants", None)
@@ -252,56 +250,6 @@ def heads(pattern: str) -> tuple[tuple[str, int], ...]:
         best = max(fixed, key=lambda c: c.score)
         found += [(text.decode("utf-8", "surrogateescape"), best.lo) for text in best.alternatives]
     return tuple(found)
-
-
-KEY, SHARED = 6, 8
-"""Bytes of a key; so many literals share one."""
-_WORDS = (
-    b" loading update training document documents warning warnings connect connected connection from ranks across time "
-    b"dataset datasets model models checkpoint checkpoints running starting started finished process processes group "
-    b"device devices memory available using version python torch files directory config batch tokens samples worker "
-)
-"""Words of healthy logs that are no line of `COMMON`: a key within them would be met all the time."""
-Key = tuple[str, int]
-"""A part of a literal that is looked for in its stead, and where in the literal it begins."""
-
-
-class Literal(NamedTuple):
-    """One byte string to look for."""
-
-    text: bytes
-    nocase: bool
-    """ASCII letters match without case; `text` is lower case then."""
-
-
-def distinct(needs: Iterable[Required | None]) -> dict[Literal, list[int]]:
-    """Every literal, in order, with the places of the needs that want it."""
-    found: dict[Literal, list[int]] = {}
-    for place, need in enumerate(needs):
-        for text in need.as_bytes() if need else ():
-            found.setdefault(Literal(text, need.nocase if need else False), []).append(place)
-    return found
-
-
-def keys(words: Sequence[tuple[bytes, bool]]) -> list[Key]:
-    """A short part of each literal, in lower case: a quarter as many texts, which a native engine is ready for sooner.
-
-    A literal of up to `KEY` bytes is its own key, with its case. Takes 0.1 s for 2,000 literals: keep the result.
-    """
-    low = [text.lower() for text, _ in words]
-    parts = [[text[at : at + KEY] for at in range(len(text) - KEY + 1)] for text in low]
-    often = Counter(part for own in parts for part in set(own))
-    usual = _COMMON_LOW + _WORDS
-    common = {part: usual.count(part) for part in often}
-    shared: Counter[bytes] = Counter()
-    found: list[Key] = [(text.decode("utf-8", "surrogateescape"), 0) for text, _ in words]
-    for place in sorted(range(len(words)), key=lambda place: len(low[place])):
-        if len(low[place]) > KEY:
-            own = parts[place]
-            best = max(own, key=lambda p: (-common[p], 0 < shared[p] < SHARED, min(often[p], SHARED)))
-            shared[best] += 1
-            found[place] = (best.decode("utf-8", "surrogateescape"), own.index(best))
-    return found
 
 
 def anchored(pattern: bytes) -> bool:

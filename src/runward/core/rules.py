@@ -1,13 +1,13 @@
 """Rules: which line means what. Values only; the files are read by `config.rulesets`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from runward.core import backtracking, errors, failures, literals, signals
+from runward.core import backtracking, errors, failures, literals, signals, vocabulary
 
 FIELDS_OF_ALL = frozenset({"rank", "node", "file", "line", "exc", "message", "where", "text"})
 """Fields that a summary may use beside the pattern's own named groups."""
@@ -148,22 +148,56 @@ class Rule:
         )
 
 
+class Index(NamedTuple):
+    """What is needed of all rules at once, before any of them is: kept with their compiled form."""
+
+    names: Sequence[str]
+    repeating: frozenset[int]
+    """Rules that repeat: see `Rule.repeats`."""
+    words: vocabulary.Vocabulary
+
+    @classmethod
+    def of(cls, found: Sequence[Rule]) -> "Index":
+        """The index of these rules, whose literals have no parts yet."""
+        repeating = frozenset(place for place, rule in enumerate(found) if rule.repeats)
+        return cls([rule.name for rule in found], repeating, vocabulary.of(rule.need for rule in found))
+
+
 @dataclass(frozen=True)
 class RuleSet:
     """All rules, in order; a scanner's pattern index is the index here."""
 
-    rules: tuple[Rule, ...]
+    rules: Sequence[Rule]
     fingerprint: str = ""
     """Changes with the content of the files."""
     problems: tuple[errors.Problem, ...] = field(default=())
     """Rules of the user that were refused, each with its name and the reason."""
-    keys: tuple[literals.Key, ...] = ()
-    """Of each of the rules' literals: see `literals.keys`."""
+    kept: Index | None = None
+    """The index, where it was kept."""
+
+    @cached_property
+    def index(self) -> Index:
+        """What is needed of all rules at once."""
+        return self.kept or Index.of(self.rules)
 
     @cached_property
     def by_name(self) -> Mapping[str, Rule]:
-        """Rules by name."""
-        return {rule.name: rule for rule in self.rules}
+        """Rules by name; only those that are asked for are read."""
+        return _ByName(self.rules, {name: place for place, name in enumerate(self.index.names)})
+
+
+class _ByName(Mapping[str, Rule]):
+    def __init__(self, found: Sequence[Rule], places: Mapping[str, int]) -> None:
+        self._rules, self._places = found, places
+
+    def __getitem__(self, name: str) -> Rule:
+        return self._rules[self._places[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 class _Faults(Exception):

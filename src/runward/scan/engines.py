@@ -9,10 +9,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from runward.core import literals
+from runward.core import vocabulary
 from runward.scan import trie
 
-Literal = literals.Literal
+Literal = vocabulary.Literal
 Stops = list[tuple[int, int]]
 """(end of the literal, index of the literal), ascending; overlapping ones included."""
 

@@ -1,13 +1,12 @@
 """An engine that looks for short parts of the literals, many of which share one, and compares the rest itself.
 
-A native engine takes 0.1 s for two thousand literals and a sixth of that for their parts, which is most of what a
-look at a small log costs. What is found is the same.
+What is found is the same: see `core.vocabulary`.
 """
 
 import copy
 from collections.abc import Callable, Sequence
 
-from runward.core import literals
+from runward.core import vocabulary
 from runward.scan import engines
 
 _Text = bytes | bytearray
@@ -22,19 +21,13 @@ class Keyed:
     name: str
     _inner: Callable[[_Text, int, int], engines.Stops]
 
-    def __init__(self, wanted: Sequence[engines.Literal], keys: Sequence[literals.Key]) -> None:
-        """`keys` belong to `wanted`, one by one."""
-        self._wanted, self._keys = wanted, keys
-        looked_for = _looked_for(wanted, keys)
-        places = {part: place for place, part in enumerate(dict.fromkeys(looked_for))}
-        self.parts = list(places)
-        """What an engine has to look for in place of `wanted`."""
-        self._members: list[list[int]] = [[] for _ in places]
+    def __init__(self, words: vocabulary.Vocabulary) -> None:
+        """`words` have parts."""
+        self._words, self.parts = words, words.looked_for()
+        self._members = words.members
         """Of each part: the literals that it may stand for."""
-        for place, part in enumerate(looked_for):
-            self._members[places[part]].append(place)
         self._rows: dict[int, list[_Row]] = {}
-        self._whole = [_UNMET] * len(places)
+        self._whole = [_UNMET] * len(self.parts)
         """The one literal that a part is, all of it; else `_SEVERAL`, `_NONE` or `_UNMET`."""
 
     def over(self, inner: engines.Engine) -> "Keyed":
@@ -55,16 +48,16 @@ class Keyed:
 
     def _meet(self, part: int) -> int:
         """A part stands in the text for the first time: only now is made ready what it may stand for."""
-        row = self._rows[part] = [
-            (place, self._at(place, part), *self._wanted[place]) for place in self._members[part]
-        ]
-        whole = row[0][0] if len(row) == 1 and self._wanted[row[0][0]] == self.parts[part] else _SEVERAL
+        words = {place: self._words.literal(place) for place in self._members[part]}
+        row = [(place, self._at(place, part), *word) for place, word in words.items()]
+        self._rows[part] = row
+        whole = row[0][0] if len(row) == 1 and words[row[0][0]] == self.parts[part] else _SEVERAL
         self._whole[part] = whole if row else _NONE
         return self._whole[part]
 
     def _at(self, place: int, part: int) -> int:
         """How far behind the begin of a literal its part ends."""
-        return self._keys[place][1] + len(self.parts[part].text)
+        return self._words.begins[place] + len(self.parts[part].text)
 
     def stops(self, data: _Text, start: int, end: int) -> engines.Stops:
         """As `engines.Engine.stops`."""
@@ -90,13 +83,3 @@ class Keyed:
                     found.append((at + len(text), place))
         found.sort()
         return found
-
-
-def _looked_for(wanted: Sequence[engines.Literal], keys: Sequence[literals.Key]) -> list[engines.Literal]:
-    made = {
-        key: engines.Literal(key.encode("utf-8", "surrogateescape"), nocase=True)
-        for key in {key for key, _ in keys}
-    }
-    return [
-        one if len(one[0]) <= literals.KEY else made[key] for one, (key, _) in zip(wanted, keys, strict=True)
-    ]

@@ -1,11 +1,12 @@
 """Patterns made ready for a scanner: their literals, an engine for these, and regexes compiled when first needed."""
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from runward.core import backtracking, errors, literals
+from runward.core import backtracking, errors, literals, vocabulary
 from runward.scan import careful, engines, keyed
 
 OFTEN = 4 << 20
@@ -22,22 +23,20 @@ class Known(NamedTuple):
     """Of each pattern: its literals."""
     efforts: Sequence[backtracking.Effort] = ()
     """Of each pattern; none: found out when a pattern is first looked with."""
-    keys: Sequence[literals.Key] = ()
-    """Of each of `literals.distinct(needs)`; none: whole literals are looked for."""
+    words: vocabulary.Vocabulary | None = None
+    """The literals of `needs`; None: found out here, and whole literals are looked for."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Compiled:
     """Patterns ready to be searched for. Shared by all scanners of one thread."""
 
-    names: tuple[str, ...]
-    sources: tuple[bytes, ...]
+    sources: Sequence[bytes | str]
     known: Known
     engine: engines.Engine
     engine_notes: tuple[str, ...]
     """Why no faster engine is used; empty for the fastest."""
-    words: dict[engines.Literal, list[int]]
-    """Each literal, and the patterns that want it."""
+    words: vocabulary.Vocabulary
     sparse: frozenset[int] = frozenset()
     """See `Options.sparse`."""
     lean: dict[tuple[frozenset[int], frozenset[int]], "Lean"] = field(default_factory=dict)
@@ -45,36 +44,34 @@ class Compiled:
     slow: tuple[int, ...] = ()
     """Patterns without a literal: tried on every line."""
     lengths: list[int] = field(default_factory=list)
-    """Of each literal."""
+    """Of each literal that was met."""
     rows: list[list[Need] | None] = field(default_factory=list)
     """Of each literal: the patterns that it stands for; None until it is first met: see `row`."""
-    _wanting: list[list[int]] = field(default_factory=list)
     _regexes: dict[int, re.Pattern[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make room for what is found out about each literal."""
-        self.slow = tuple(place for place, need in enumerate(self.known.needs) if need is None)
-        self.lengths = [len(word.text) for word in self.words]
-        self.rows = [None] * len(self.words)
-        self._wanting = list(self.words.values())
+        self.lengths = [0] * len(self.words.texts)
+        self.rows = [None] * len(self.words.texts)
 
     def regex(self, pattern: int) -> re.Pattern[bytes]:
         """The compiled regex of a pattern."""
         found = self._regexes.get(pattern)
         if found is None:
-            found = self._regexes[pattern] = re.compile(self.sources[pattern], re.MULTILINE)
+            found = self._regexes[pattern] = re.compile(_bytes(self.sources[pattern]), re.MULTILINE)
         return found
 
     def row(self, literal: int) -> list[Need]:
         """The patterns that a literal stands for. Only now are they compiled: start-up stays short."""
-        made = self.rows[literal] = [self._ready(pattern) for pattern in self._wanting[literal]]
+        self.lengths[literal] = len(self.words.literal(literal).text)
+        made = self.rows[literal] = [self._ready(pattern) for pattern in self.words.wanting[literal]]
         return made
 
     def _ready(self, pattern: int) -> Need:
         need, regex = self.known.needs[pattern], self.regex(pattern)
         assert need is not None  # noqa: S101 -- a literal wants it
         efforts = self.known.efforts
-        gaps, anchored = efforts[pattern] if efforts else backtracking.effort(self.sources[pattern])
+        gaps, anchored = efforts[pattern] if efforts else backtracking.effort(regex.pattern)
         fixed = anchored or need.lo == need.hi
         look: Look = regex.match if fixed else regex.search
         if gaps > fixed:  # a search is a gap by itself
@@ -105,18 +102,24 @@ def compile(  # noqa: A001 -- `patterns.compile` reads as `re.compile`
     Raises UsageError that names each pattern which cannot be searched for, and why.
     """
     chosen = options or Options()
-    labels = tuple(names) or tuple(f"pattern {place}" for place in range(1, len(patterns) + 1))
-    sources = tuple(p.encode() if isinstance(p, str) else p for p in patterns)
     if known is None:
-        known = Known(_checked(sources, labels, chosen))
-    words = literals.distinct(known.needs)
-    wanted = list(words)
-    if len(known.keys) != len(wanted):
-        known = known._replace(keys=())
-    short = keyed.Keyed(wanted, known.keys) if known.keys else None
-    choice = engines.choose(short.parts if short else wanted, chosen.engine)
-    engine = short.over(choice.engine) if short else choice.engine
-    return Compiled(labels, sources, known, engine, choice.notes, words, chosen.sparse)
+        known = Known(_checked(patterns, names, chosen))
+    words = known.words or vocabulary.of(known.needs)
+    engine, notes = _engine(words, lambda wanted: engines.choose(wanted, chosen.engine))
+    with_words = set(itertools.chain.from_iterable(words.wanting))
+    slow = tuple(place for place in range(len(patterns)) if place not in with_words)
+    return Compiled(patterns, known, engine, notes, words, chosen.sparse, slow=slow)
+
+
+def _engine(
+    words: vocabulary.Vocabulary, make: Callable[[Sequence[engines.Literal]], engines.Choice]
+) -> engines.Choice:
+    """The engine for literals, which looks for their parts where they have some."""
+    if not words.parts:
+        return make(words.literals())
+    short = keyed.Keyed(words)
+    made = make(short.parts)
+    return engines.Choice(short.over(made.engine), made.notes)
 
 
 def without(compiled: Compiled, patterns: frozenset[int], words: frozenset[int]) -> Compiled:
@@ -125,17 +128,17 @@ def without(compiled: Compiled, patterns: frozenset[int], words: frozenset[int])
     It has the same engine still, so it costs next to nothing to make: see `rebuilt`.
     """
     quiet = patterns | compiled.sparse
-    left = {
-        word: [one for one in want if one not in (quiet if place in words else patterns)]
-        for place, (word, want) in enumerate(compiled.words.items())
-    }
+    left = [
+        [one for one in want if one not in (quiet if place in words else patterns)]
+        for place, want in enumerate(compiled.words.wanting)
+    ]
     engine = compiled.engine
     if isinstance(engine, keyed.Keyed):
-        engine = engine.only([bool(wanting) for wanting in left.values()])
-    return replace(compiled, engine=engine, words=left, lean={})
+        engine = engine.only([bool(wanting) for wanting in left])
+    return replace(compiled, engine=engine, words=compiled.words._replace(wanting=left), lean={})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Lean:
     """A reduced set, and how much was looked at with it."""
 
@@ -152,30 +155,31 @@ class Lean:
 
 def rebuilt(compiled: Compiled) -> Compiled:
     """The same with an engine that does not look for literals which nothing wants: worth it for megabytes."""
-    words = {word: wanting for word, wanting in compiled.words.items() if wanting}
-    keys = [key for key, want in zip(compiled.known.keys, compiled.words.values(), strict=False) if want]
-    wanted = list(words)
+    words = compiled.words.wanted()
     make = engines.ENGINES[compiled.engine.name]  # tried already, with more literals
-    short = keyed.Keyed(wanted, keys) if keys else None
-    engine = short.over(make(short.parts)) if short else make(wanted)
-    return replace(compiled, engine=engine, words=words, known=compiled.known._replace(keys=keys), lean={})
+    engine, _ = _engine(words, lambda wanted: engines.Choice(make(wanted), ()))
+    return replace(compiled, engine=engine, words=words, lean={})
 
 
 def _checked(
-    sources: Sequence[bytes], labels: Sequence[str], options: Options
+    patterns: Sequence[bytes | str], names: Sequence[str], options: Options
 ) -> list[literals.Required | None]:
     found: list[literals.Required | None] = []
     problems: list[errors.Problem] = []
-    for source, label in zip(sources, labels, strict=True):
-        fault, need = examine(source)
+    for place, pattern in enumerate(patterns):
+        fault, need = examine(_bytes(pattern))
         found.append(need)
         if fault is None and need is None and not options.slow_lane:
             fault = "needs at least 3 fixed characters in a row"
         if fault:
-            problems.append(errors.Problem(fault, label))
+            problems.append(errors.Problem(fault, names[place] if names else f"pattern {place + 1}"))
     if problems:
         raise errors.UsageError(*problems)
     return found
+
+
+def _bytes(pattern: bytes | str) -> bytes:
+    return pattern.encode() if isinstance(pattern, str) else pattern
 
 
 def examine(source: bytes) -> tuple[str | None, literals.Required | None]:

@@ -1,10 +1,11 @@
 """Puts the diagnosis together: rules, scanner, files, and the targets that other areas know."""
 
 import math
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runward.app import diagnose as app
 from runward.app import spans
@@ -57,17 +58,32 @@ def engine(
     from runward import scan
 
     loaded = ruleset or rulesets.load(extra_rules)
+    found, index = loaded.rules, loaded.index
+    known = scan.Known(
+        _Each(found, operator.attrgetter("need")),
+        _Each(found, operator.attrgetter("effort")),
+        index.words.whole() if much else index.words,
+    )
     compiled = scan.compile(
-        [rule.pattern for rule in loaded.rules],
-        names=[rule.name for rule in loaded.rules],
-        known=scan.Known(
-            [rule.need for rule in loaded.rules],
-            [rule.effort for rule in loaded.rules],
-            () if much else loaded.keys,
-        ),
-        options=scan.Options(sparse=frozenset(i for i, rule in enumerate(loaded.rules) if rule.repeats)),
+        _Each(found, operator.attrgetter("pattern")),
+        names=index.names,
+        known=known,
+        options=scan.Options(sparse=index.repeating),
     )
     return app.Engine(loaded, lambda: scan.LineScanner(compiled))
+
+
+class _Each(Sequence[Any]):
+    """One field of every rule, of which only those are read that a log meets."""
+
+    def __init__(self, found: Sequence[rules.Rule], field: Callable[[rules.Rule], Any]) -> None:
+        self._rules, self._field = found, field
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._field(self._rules[place])
 
 
 class Question(NamedTuple):
