@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import http.client
 import json
 import os
 import signal
@@ -164,25 +163,18 @@ def server(env, *argv):
         child.communicate()
 
 
-def get(url, path="/", **headers):
-    link = http.client.HTTPConnection(url.split("/")[2], timeout=60)
-    link.request("GET", path, headers=headers)
-    answer = link.getresponse()
-    return answer.status, answer.read().decode()
-
-
 def test_beyond_this_machine_a_token_is_asked_for_and_a_signal_ends_it_with_0(env):
     with server(env, "--host", "0.0.0.0") as (child, said):
         name, port = said["url"].split("/")[2].split(":")
         assert name == socket.gethostname()
-        url = f"http://127.0.0.1:{port}/"
+        address = f"127.0.0.1:{port}"
         token = Path(said["token_file"]).read_text().strip()
         assert os.stat(said["token_file"]).st_mode & 0o777 == 0o600
         assert said["token_file"].startswith(env["RUNWARD_STATE_DIR"])
-        assert get(url)[0] == 401
-        assert get(url, Authorization=f"Bearer {token}")[0] == 200
-        assert get(url, "/", Authorization=f"Bearer {token}", Host="evil.example")[0] == 421
-        assert get(url, "/", Authorization=f"Bearer {token}", Host=name)[0] == 200
+        assert browser.get(address).code == 401
+        assert browser.get(address, Authorization=f"Bearer {token}").code == 200
+        assert browser.get(address, Authorization=f"Bearer {token}", Host="evil.example").code == 421
+        assert browser.get(address, Authorization=f"Bearer {token}", Host=name).code == 200
         child.send_signal(signal.SIGTERM)
         assert child.wait(60) == 0
         err = child.stderr.read()
@@ -192,11 +184,13 @@ def test_beyond_this_machine_a_token_is_asked_for_and_a_signal_ends_it_with_0(en
 
 def test_clients_that_bring_nothing_hold_up_nobody(env):
     with server(env) as (child, said):
-        host, port = said["url"].split("/")[2].split(":")
+        address = said["url"].split("/")[2]
+        host, port = address.split(":")
         idle = [socket.create_connection((host, int(port)), timeout=60) for _ in range(100)]
         for one in idle[::2]:
             one.send(b"GET / HTTP/1.1\r\nHost: local")
-        assert get(said["url"], "/healthz") == (200, "ok: 1 runs\n")
+        health = browser.get(address, "/healthz")
+        assert (health.code, health.text) == (200, "ok: 1 runs\n")
         big = idle[0]
         with contextlib.suppress(ConnectionError):  # it does not read to the end of what it refuses
             big.send(b"host\r\nX-Long: " + b"x" * (64 << 10))

@@ -1,7 +1,5 @@
 """The pages of real runs in a real browser, and their metrics in a real Prometheus."""
 
-import contextlib
-import http.client
 import json
 import os
 import re
@@ -17,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import Box
+from fakes import browser
 from waiting import until, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("serve")]  # its runs are started once
@@ -48,13 +47,7 @@ class Server:
         self.address = urllib.parse.urlsplit(self.said["url"]).netloc
 
     def get(self, path, **headers):
-        return get(self.address, path, **headers)
-
-
-def get(address, path, **headers):
-    with contextlib.closing(http.client.HTTPConnection(address, timeout=60)) as link:
-        link.request("GET", path, headers=headers)
-        return link.getresponse().read().decode()
+        return browser.get(self.address, path, **headers).text
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +174,8 @@ def test_prometheus_takes_the_metrics_and_the_rules_that_the_docs_show(runs):
 
     def asked(query):
         try:
-            said = get(f"127.0.0.1:{port}", f"/api/v1/query?query={urllib.parse.quote(query)}")
-            return json.loads(said)["data"]["result"]
+            said = browser.get(f"127.0.0.1:{port}", f"/api/v1/query?query={urllib.parse.quote(query)}")
+            return said.json["data"]["result"]
         except (OSError, ValueError):
             return []
 

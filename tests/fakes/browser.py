@@ -1,6 +1,8 @@
-"""Asks an application as a browser does, without a socket."""
+"""Asks as a browser does: an application without a socket, a server over one."""
 
 import asyncio
+import contextlib
+import http.client
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +22,14 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+def get(address: str, path: str = "/", **headers: str) -> Answer:
+    """What a server at HOST:PORT answers."""
+    with contextlib.closing(http.client.HTTPConnection(address, timeout=60)) as link:
+        link.request("GET", path, headers=headers)
+        got = link.getresponse()
+        return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
 
 
 def ask(app: Any, target: str, method: str = "GET", **headers: str) -> Answer:
