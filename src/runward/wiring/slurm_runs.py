@@ -174,7 +174,7 @@ def attach(target: str, *, act: bool) -> tuple[str, tuple[str, ...], str, str]:
 def keep_attached(name: str, target: str) -> None:
     """Write down with which options a job that was handed over is submitted again, and where."""
     shown = slurm.show(target)
-    excluded = _list(shown.get("ExcNodeList", ""))
+    excluded = list(filter(None, [shown.get("ExcNodeList")]))
     script = next(iter(shown.get("Command", "").split()), "")
     found = again.options(shown, slurm.record_of(target))
     job_id, cluster = slurm.parse(target)
@@ -195,10 +195,6 @@ def _submit_line(job_id: str, cluster: str | None) -> str:
             return line or ""
         time.sleep(1)
     return ""
-
-
-def _list(text: str) -> list[str]:
-    return [text] if text else []
 
 
 # -- submitting ----------------------------------------------------------------------------------------------
