@@ -39,7 +39,8 @@ from runward.cli.amounts import DURATION
 )
 @click.option("--detach", is_flag=True, help="Watch in the background.")
 def attach(target: str, **given: object) -> int:
-    """Watch TARGET: local:PID, file:PATH, docker:NAME, slurm:JOBID[@CLUSTER], ray:ID@http://host:8265, k8s:NS/NAME.
+    """Watch TARGET: local:PID, file:PATH, docker:NAME, slurm:JOBID[@CLUSTER], ray:ID@http://host:8265, k8s:NS/NAME,
+    pod:NS/POD/local:PID.
 
     ssh:HOST/TARGET is watched by the Runward of that box, in the background there.
     """

@@ -38,7 +38,8 @@ def attach(target: str, given: Mapping[str, Any]) -> int:
             errors.Problem(
                 f"no target {target!r}",
                 nearest=errors.nearest(scheme, _SCHEMES),
-                next_step="Write local:PID, file:PATH, docker:NAME, slurm:ID[@CLUSTER], ray:ID@URL or k8s:NS/NAME.",
+                next_step="Write local:PID, file:PATH, docker:NAME, slurm:ID[@CLUSTER], ray:ID@URL, k8s:NS/NAME"
+                " or pod:NS/POD/local:PID.",
             )
         )
     asked, found = _options(target, scheme, rest, given)

@@ -174,7 +174,8 @@ def attach(target: str, *, act: bool) -> tuple[str, tuple[str, ...], str, str]:
 def keep_attached(name: str, target: str) -> None:
     """Write down with which options a job that was handed over is submitted again, and where."""
     shown = slurm.show(target)
-    excluded = list(filter(None, [shown.get("ExcNodeList")]))
+    nodes_out = shown.get("ExcNodeList")
+    excluded = [nodes_out] if nodes_out else []
     script = next(iter(shown.get("Command", "").split()), "")
     found = again.options(shown, slurm.record_of(target))
     job_id, cluster = slurm.parse(target)
