@@ -198,9 +198,11 @@ _CROWDED = "{workers} processes came to the store of a run of {world}: two launc
 
 
 def _by_frames(candidate: Candidate, reading: str) -> Candidate:
-    """What a full disk or a missing file is, by what the frames above it were about."""
+    """What a full disk, a missing file or a failed request is, by what the frames above it were about."""
     if candidate.cause is _C.DISK_FULL and reading == "memory":
         return replace(candidate, cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
+    if candidate.cause is _C.HUB_NETWORK and reading == "service":
+        return replace(candidate, cause=_C.NETWORK, action=_A.WAIT, rule=_OWN_SERVICE, summary=_ASKED)
     if candidate.rule == _NOT_THERE and reading == "checkpoint":
         return replace(candidate, cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_NAMED_WRONG)
     return candidate
@@ -209,6 +211,7 @@ def _by_frames(candidate: Candidate, reading: str) -> Candidate:
 _NOT_THERE = "python_file_missing"
 _NAMED_WRONG = "{rank} was told to load what is not there: {message}"
 _FULL_SHM = "shm_insufficient"
+_OWN_SERVICE, _ASKED = "own_service_down", "a service that the training asks does not answer"
 _MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
 
 

@@ -25,6 +25,7 @@ _READING = (
     r"|(?P<checkpoint>(?:load|restore|resume|read)\w*(?:_|from_)(?:checkpoint|ckpt|state|states|weights|optimizer)"
     r"|\b(?:resume|restore)(?:_from\w*)?\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b)"
     r"|(?P<memory>\b(?:heap|shared_memory)\.py __init__|_share_f(?:d|ilename))"
+    r"|(?P<service>\b(?:vllm|sglang|reward|rollout|rm|judge|inference|generation)_?\w{0,20}(?:client|server|service|remote)\w{0,12}\.py)"
 )
 """Words of a frame that tell what it reads; the innermost frame that has any decides."""
 _OWNER = r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)"
@@ -34,7 +35,7 @@ _NATIVE = r"\.(?:cpp|cc|cu|hpp|h):\d{1,6}\]"
 _FOREIGN = r"\d+%\||it/s\b|s/it\b"
 
 
-_LEAD = r"\d"
+_LEAD = r"\d|^\S+(?: \|)? *$"
 _LONGEST_LEAD = 80
 _NUMBERS = (
     r"(?i)(?<![a-z])rank\D{0,3}(\d{1,6})",
@@ -66,7 +67,8 @@ class Traceback(NamedTuple):
     ignored: bool = False
     """`Exception ignored in`: clean-up noise of the interpreter."""
     reading: str = ""
-    """`checkpoint` or `data`: what its frames were reading, where they say so; `memory`: they made shared memory."""
+    """`checkpoint` or `data`: what its frames were reading, where they say so; `memory`: they made shared memory.
+    `service`: they asked a server of the run's own."""
     text: str = ""
     named: bool = False
     """The traceback itself says whose it is, whoever prints it."""
@@ -237,7 +239,7 @@ class Grouper:
 
 
 def _may_front(lead: str, front: prefixes.Prefix) -> bool:
-    """Whether words may be the front of all lines of a speaker: with a number, or behind a known front."""
+    """Whether words may be the front of all lines of a speaker: with a number, one word, or behind a known front."""
     return len(lead) <= _LONGEST_LEAD and (
         regexes.ready(_LEAD).search(lead) is not None or front.rank is not None
     )
