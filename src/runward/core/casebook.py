@@ -9,9 +9,12 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from runward.core import failures, rules, signals, tracebacks, voices
+
+if TYPE_CHECKING:
+    from runward.core import homes
 
 FIRST, LAST = 4, 6
 """Signals kept of one rule and rank: the first and the last ones."""
@@ -111,6 +114,8 @@ class Casebook:
         self.samples: deque[Sample] = deque(maxlen=64)
         self.edges: dict[str | None, Edges] = {}
         self.voices = voices.Voices()
+        self.homes: Mapping[str | None, homes.Home] = {}
+        """Whose a log or section is, where several are read together and what stands in them tells it."""
         self._ranks: set[int] = set()
         self.nodes: set[str] = set()
         self.calm: dict[tuple[str | None, int], None] = {}
@@ -224,7 +229,8 @@ class Casebook:
     @property
     def ranks(self) -> set[int]:
         """Ranks that spoke or were named."""
-        return self._ranks | self.voices.assumed()
+        told = {home.rank for home in self.homes.values() if home.rank is not None}
+        return self._ranks | self.voices.assumed() | told
 
     @property
     def streams(self) -> Collection[tuple[str | None, int | None]]:
@@ -266,9 +272,19 @@ class Casebook:
     def named(self, entry: Entry) -> Entry:
         """The entry with the rank of its speaker, where other lines tell it."""
         signal = entry.signal
-        if not (signal.voice.assumed or (signal.rank is None and signal.voice is not voices.NOBODY)):
+        home = self.homes.get(signal.file)
+        if (
+            home is not None
+            and not signal.voice.node
+            and (signal.voice.assumed or signal.voice == voices.NOBODY)
+        ):
+            number = signal.voice.number
+            rank = home.rank if number is None or home.base is None else home.base + number
+            rank = signal.rank if rank is None else rank
+        elif not (signal.voice.assumed or (signal.rank is None and signal.voice is not voices.NOBODY)):
             return entry
-        rank = self.voices.rank(signal.voice)
+        else:
+            rank = self.voices.rank(signal.voice)
         return entry if rank == signal.rank else entry._replace(signal=replace(signal, rank=rank))
 
     def advances_after(self, order: int) -> int:

@@ -32,6 +32,7 @@ _SURROUNDINGS = (
     _C.DATA_ERROR,
     _C.PERMISSION,
     _C.IO_ERROR,
+    _C.DISK_FULL,
     _C.CHECKPOINT_CORRUPT,
     _C.CHECKPOINT_MISMATCH,
     _C.AUTH,
@@ -52,7 +53,6 @@ _FAILED = (
 )
 _BODY = 600
 _SAVED = (_C.DISK_FULL, _C.IO_ERROR, _C.CHECKPOINT_CORRUPT)
-_SIGTERM = "-15"
 
 
 def rank(
@@ -68,6 +68,7 @@ def rank(
     if lost_peer(chosen, book):
         return _awaited(book) if chosen.cause is _C.RENDEZVOUS else _missed(case)
     odd = _odd_one(book)
+    odd = _first_agents(case) if odd is None else odd
     if odd is not None or _everyones(case):
         return odd
     if chosen.cause in _LOST:
@@ -76,8 +77,24 @@ def rank(
     return next((told for told in ranks if told is not None), None)
 
 
+def _first_agents(case: whose.Case) -> int | None:
+    """Of several agents of torchrun that each saw a rank end alike the rank that ended in the earliest second."""
+    roots = {row.node: row for row in case.known.rows if row.root and row.code != whose.TERMINATED}
+    if (
+        not case.chosen.rule.startswith("elastic")
+        or len(roots) < 2
+        or len({r.code for r in roots.values()}) > 1
+    ):
+        return None
+    first, second = sorted(roots.values(), key=lambda row: row.at)[:2]
+    return first.rank if "" < first.at < second.at else None
+
+
 def _everyones(case: whose.Case) -> bool:
-    """Whether every rank that is known says the same, or several lack the same thing: the matter of no single one."""
+    """Whether every rank that is known, or each of one node, says the same, or several lack the same thing.
+
+    That is the matter of no single one.
+    """
     chosen, ranks = case.chosen, case.book.ranks
     around = chosen.cause in _SURROUNDINGS or case.book.says(chosen.rule, rules.Says.STORE)
     if case.book.says(chosen.rule, rules.Says.SHARED):
@@ -91,7 +108,9 @@ def _everyones(case: whose.Case) -> bool:
         return False
     words = _words(chosen)
     alike = {c.rank for c in case.found if c.cause is chosen.cause and _words(c) == words} - {None}
-    return alike >= ranks or (around and len(alike) >= _SEVERAL)
+    own = case.book.voices.on_node(chosen.node or "")
+    of_node = len(own) >= _SEVERAL and alike >= own
+    return alike >= ranks or of_node or (around and len(alike) >= _SEVERAL)
 
 
 def _said_by_several(case: whose.Case) -> bool:
@@ -216,7 +235,7 @@ def _launchers(case: whose.Case) -> int | None:
         )
     ended = _launcher_end(case.found, case.chosen.cause)
     if ended is None:
-        roots = [row.rank for row in case.known.rows if row.root and row.code != _SIGTERM]
+        roots = [row.rank for row in case.known.rows if row.root and row.code != whose.TERMINATED]
         told = [entry.signal.rank for entry in case.book.saying(rules.Says.ENDED_FIRST)]
         return roots[-1] if roots else next(iter(told), None)
     return ended.rank
@@ -259,6 +278,7 @@ _ASKED = (
     whose.announced,
     whose.in_table,
     whose.by_exit,
+    whose.by_agent,
     whose.listed,
     _saved,
     whose.alike,

@@ -23,6 +23,8 @@ _FOLDERS = (
     r"(?:^|/)(?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)$",
     r"(?i)(?:^|/)[\w-]*?(?:rank|worker|task|trainer|master)[-_.=]?(?P<rank>\d{1,5})/[^/]{1,80}$",
 )
+_POD_FILE = r"(?:^|/)[\w-]{1,63}_(?P<pod>[\w.-]{1,80})_[0-9a-f]{8}[0-9a-f-]{20,30}/[\w.-]{1,63}/\d{1,4}\.log$"
+"""How a node keeps the logs of its pods: the number of the file counts the restarts of a container."""
 _ROTATED = r"(?P<base>.+)\.\d{1,5}$"
 _LEADER = r"(?i)(?:^|[^a-z])master[-_]?0(?=\D|$)"
 _WORKER = r"(?i)(?:^|[^a-z])worker[-_]?\d"
@@ -47,6 +49,8 @@ def rank_of(path: str) -> int | None:
     >>> rank_of("logs/rank3.log"), rank_of("attempt_0/5/stderr.log"), rank_of("logs/train.log")
     (3, 5, None)
     """
+    kept = regexes.ready(_POD_FILE).search(path)
+    path = kept["pod"] if kept else path
     name = path.rpartition("/")[2]
     for patterns, text in ((_MARKED, name), (_FOLDERS, path)):
         for pattern in patterns:

@@ -7,7 +7,7 @@ DeepSpeed's mapping, Ray's list of workers. All of it becomes voices, so that wh
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from runward.core import casebook, devices, node_ranks, prefixes, rank_tables, regexes, rules, voices
+from runward.core import casebook, devices, homes, node_ranks, prefixes, rank_tables, regexes, rules, voices
 
 _MOST_BYTES = 8 << 20
 _LINE = 1000
@@ -113,10 +113,15 @@ class Row(NamedTuple):
     order: int
     root: bool
     file: str | None
+    at: str
+    """The second in which it ended, as the launcher prints it."""
+    told_on: str
+    """The node that stands before the line."""
 
 
 def learn(book: casebook.Casebook) -> Roster:
     """Tell the book's voices what its lines bind, and give the rest."""
+    book.homes = homes.find(book)
     said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER))
     for text in _texts(book):
         said.begin()
@@ -286,7 +291,13 @@ class _Said:
         return world
 
 
-_TABLE = ("elastic_root", "elastic_table_host", "elastic_table_rank", "elastic_table_exit")
+_TABLE = (
+    "elastic_root",
+    "elastic_table_time",
+    "elastic_table_host",
+    "elastic_table_rank",
+    "elastic_table_exit",
+)
 """The rules of one entry of torchrun's table, in the order of its lines."""
 
 
@@ -296,22 +307,31 @@ def _rows(book: casebook.Casebook) -> Iterator[Row]:
     for place, entry in enumerate(entries):
         if entry.signal.rule != "elastic_table_rank" or entry.signal.rank is None:
             continue
-        before = entries[place - 1] if place else None
-        host = before if before is not None and before.signal.rule == "elastic_table_host" else None
-        head = entries[place - (2 if host else 1)] if place >= (2 if host else 1) else None
+        above = {one.signal.rule: one.signal for one in _above(entries, place)}
+        host, time = above.get("elastic_table_host"), above.get("elastic_table_time")
         after = next(iter(entries[place + 1 : place + 2]), None)
         ended = after if after is not None and after.signal.rule == "elastic_table_exit" else None
         local = entry.signal.fields.get("local", "")
         yield Row(
             entry.signal.rank,
             int(local) if local.isdigit() else None,
-            voices.short(host.signal.fields.get("node", "") if host else entry.signal.node),
+            voices.short(host.fields.get("node", "") if host else entry.signal.node),
             ended.signal.fields.get("exitcode", "") if ended else "",
             ended.signal.fields.get("pid", "") if ended else "",
             entry.order,
-            head is not None and head.signal.rule == "elastic_root",
+            "elastic_root" in above,
             entry.signal.file,
+            time.fields.get("told_at", "") if time else "",
+            voices.short(entry.signal.node),
         )
+
+
+def _above(entries: list[casebook.Entry], place: int) -> Iterator[casebook.Entry]:
+    """The lines of a row above that of its rank: host, time, the words that it is the first."""
+    for rule in ("elastic_table_host", "elastic_table_time", "elastic_root"):
+        if place and entries[place - 1].signal.rule == rule:
+            place -= 1
+            yield entries[place]
 
 
 def identities(text: str) -> list[str]:

@@ -29,8 +29,8 @@ NO_NODES = (
     "step|epoch|iter|layer|loss|top|trial|block|stage|gpu|cuda|level|try|acc|eval|test|batch|phase|fold"
 )
 _AFTER_NODE = (
-    r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d"
-    r"|Traceback | {1,8}File |[\w.]{1,80}(?:Error|Exception)\b"
+    r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} \d\d:|={20}|-{20}|Failures:$|Root Cause"
+    r"|Traceback | {1,8}(?:File |\w{4,10} *: )|[\w.]{1,80}(?:Error|Exception)\b"
 )
 """What follows a node in brackets: so that a bracketed word of a message is none."""
 _SETS = r"(?:workers|nodes?|slice|job|train|leader)"
@@ -93,7 +93,11 @@ _BEFORE_BLANK = (
     r"(?P<node>[A-Za-z][\w.-]{0,60})/(?P<local>\d{1,3})",
     r"(?P<number>(?P<bare>\d{1,5}))(?:/\d{1,5})?",
 )
-_NODE = rf"(?!(?:{NO_NODES})[-_]?\d)(?P<node>[A-Za-z][\w.-]{{0,60}}\d)"
+_LETTERED = r"(?:node|host|server|machine)[-_][a-z](?:\.[a-z][\w.-]{0,60})?"
+_NODE = (
+    rf"(?!(?:{NO_NODES})[-_]?\d)(?P<node>[A-Za-z][\w.-]{{0,60}}\d|(?:[\w.]{{1,30}}-)?{_LETTERED}"
+    r"|\d{1,3}(?:\.\d{1,3}){3})"
+)
 _ACTOR = (
     (
         r"(?!.*\bip=.*\bpid=)(?:[A-Za-z_][^()]{0,80}?(?:\([^()]{0,40}\))?[^()]{0,20}? )?"
@@ -112,7 +116,7 @@ _BARE = (
     ),
     ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
     (_DIGITS, rf"(?P<rank>(?P<label>{_NUMBER})): (?!\d)"),
-    (_DIGITS, r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): (?=\S)"),
+    (_DIGITS, r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): "),
     ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
     (_SMALL, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}}:? (?=\S))"),
     ("dgGhHpPrRtTwW", rf"{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
@@ -121,7 +125,7 @@ _BARE = (
         r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<number>\d{1,7})\]:",
     ),
     (_WORDS + _DIGITS, r"(?P<node>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):\d+ \[(?P<local>\d{1,3})\]"),
-    ("hn", r"(?P<node>host\d{1,5}|node[-_]?\d{1,5})(?:: | (?=[Rr]ank ?\d))"),
+    ("hmns", rf"(?P<node>host\d{{1,5}}|node[-_]?\d{{1,5}}|{_LETTERED})(?:: | \| | (?=[Rr]ank ?\d))"),
     (
         _SMALL,
         (

@@ -116,6 +116,10 @@ class Voices:
         """Nodes of which a rank or a process was told."""
         return set(self._heard.nodes)
 
+    def on_node(self, node: str) -> set[int]:
+        """The ranks that are known to be on a node."""
+        return self._heard.nodes.get(short(node), set())
+
     def only(self, node: str) -> int | None:
         """The rank of a node, where every node has one."""
         return self._proven().alone.get(short(node))

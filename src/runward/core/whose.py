@@ -210,6 +210,17 @@ def listed(case: Case) -> int | None:
 _TORN_DOWN = (0, -15, 143)
 
 
+def by_agent(case: Case) -> int | None:
+    """The rank that the agent of the line's node saw end first, where agents of several nodes tell."""
+    node = voices.short(case.chosen.node)
+    roots = [row for row in case.known.rows if row.root and row.code != TERMINATED]
+    own = {row.rank for row in roots if node and node in (row.node, row.told_on)}
+    return own.pop() if len(own) == 1 and len({row.rank for row in roots}) > 1 else None
+
+
+TERMINATED = "-15"
+
+
 def in_table(case: Case) -> int | None:
     """The rank in whose entry of a launcher's report the line stands."""
     entry = case.chosen.entry

@@ -1,0 +1,90 @@
+"""Logs of one process or node each, read together: whose they are by what stands in them, where no name tells it.
+
+A pod prints `RANK=2`, a node's script `node_rank 1 nproc_per_node 4`: said once, it holds for all lines of that log or
+section. Nothing is taken where two logs say the same or one says several.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from runward.core import casebook, regexes, signals
+
+_OWN = (
+    rb"(?im)(?<![a-z_])rank[=:] ?['\"]?(?P<rank>\d{1,6})['\"]?[,; ]{1,3}world_?size[=:]"
+    rb"|^(?:export |env:? |\+ |declare -x )?(?-i:RANK)=['\"]?(?P<env>\d{1,6})['\"]?\s*$"
+)
+_NODE = rb"(?i)(?<![a-z_])(?:node|machine)[_-]rank[ =:]{1,3}(?P<index>\d{1,4})\b"
+_COUNT = rb"nproc[_-]per[_-]node[ =:]{1,3}(?P<count>\d{1,3})\b"
+_OTHERS = rb"(?i)\[(?:rank|default)(\d{1,6})\]"
+_SECTION = "file_section"
+_FRONT = 16 << 10
+"""Bytes of a log in which it says whose it is."""
+
+
+class Home(NamedTuple):
+    """Whose a log is."""
+
+    rank: int | None = None
+    base: int | None = None
+    """The rank of the process with the local number 0."""
+
+
+def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
+    """The owners of the logs or sections of one attempt; empty where there is only one."""
+    pieces = dict(_pieces(book))
+    if len(pieces) < 2:
+        return {}
+    bases = {file: _base(text) for file, text in pieces.items()}
+    if _distinct(bases):
+        return {file: Home(base=base) for file, base in bases.items() if base is not None}
+    ranks = {file: _rank(text) for file, text in pieces.items()}
+    if not _distinct(ranks) or any(map(_holds_several, pieces.values())):
+        return {}
+    return {file: Home(rank) for file, rank in ranks.items() if rank is not None}
+
+
+def _pieces(book: casebook.Casebook) -> Iterator[tuple[str | None, bytes]]:
+    """The front of each log, or of each of its sections."""
+    heads = book.of_rule(_SECTION)
+    for file, edges in book.edges.items():
+        own = [entry.signal for entry in heads if signals.whole(entry.signal.file) == file]
+        if not own:
+            yield file, edges.head[:_FRONT]
+            continue
+        overlap = len(edges.head) + len(edges.tail) - edges.size
+        text = edges.head + edges.tail[max(0, overlap) :]
+        places = [_place(head.offset or 0, len(edges.head), edges.size - len(text)) for head in own]
+        for head, start, end in zip(own, places, [*places[1:], len(text)], strict=True):
+            yield head.file, text[start : min(end, start + _FRONT)]
+
+
+def _place(offset: int, head: int, left_out: int) -> int:
+    """Where a line of the log stands in the text that is kept of it."""
+    return offset if offset < head else max(head, offset - left_out)
+
+
+def _rank(text: bytes) -> int | None:
+    if b"RANK=" not in text and b"world" not in text.lower():
+        return None  # most logs: the search below would cost them more than this
+    told = {int(one or other) for one, other in regexes.ready(_OWN).findall(text)}
+    return told.pop() if len(told) == 1 else None
+
+
+def _count(text: bytes) -> int | None:
+    told = {int(number) for number in regexes.ready(_COUNT).findall(text)} if b"nproc" in text else set()
+    return told.pop() if len(told) == 1 else None
+
+
+def _base(text: bytes) -> int | None:
+    count = _count(text)
+    told = {int(number) for number in regexes.ready(_NODE).findall(text)} if count else set()
+    return told.pop() * count if count and len(told) == 1 else None
+
+
+def _holds_several(text: bytes) -> bool:
+    return (_count(text) or 1) > 1 or regexes.ready(_OTHERS).search(text) is not None
+
+
+def _distinct(told: Mapping[str | None, int | None]) -> bool:
+    known = [number for number in told.values() if number is not None]
+    return len(set(known)) == len(known) > 1
