@@ -58,7 +58,8 @@ class Entry(NamedTuple):
 class Advance(NamedTuple):
     """A line that shows a step beyond all earlier ones of its stream."""
 
-    order: int
+    order: float
+    """Between those of two signals where no rule knows the line."""
     file: str | None
     offset: int
     at: float | None

@@ -18,6 +18,7 @@ from runward.core import (
     guilty,
     numerics,
     redact,
+    rhythm,
     roster,
     rules,
     signals,
@@ -61,6 +62,7 @@ def diagnose(
     """Why this attempt ended (or how it stands). `attempt`: which one of an appended log, from 1; None: the last."""
     known = ctx or context.Context()
     book.settle()
+    book = rhythm.heard(book, known)
     finding = _find(book, known, attempt)
     action = actions.choose(finding.chosen, book, known, finding.suspects)
     verdict = _verdict(finding, known, action, book)
@@ -73,6 +75,7 @@ def weighed(
     """What was considered, strongest first, and why each is or is not the cause: for people (`--explain`)."""
     known = ctx or context.Context()
     book.settle()
+    book = rhythm.heard(book, known)
     finding = _find(book, known, attempt)
     rows = [(c, "chosen" if c is finding.chosen else "weaker, later or an echo") for c in finding.found]
     rows += [(c, "survived, or of an earlier attempt") for c in finding.dropped]
@@ -212,7 +215,7 @@ def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> c
     for candidate in reversed(found):
         one = candidate.traceback
         edges = book.edges.get(signals.whole(candidate.file))
-        if done and candidate.cause in _PEERS:
+        if (done and candidate.cause in _PEERS) or book.advances_after(candidate.order) >= _WENT_ON:
             continue
         if one and edges and not one.quoted and edges.size - (one.offset or 0) < 4096:
             later = book.order - candidate.order
@@ -242,6 +245,8 @@ def _gave_up(found: list[candidates.Candidate], book: casebook.Casebook) -> cand
     return last if at_end and last.weight >= candidates.SPECIFIC else None
 
 
+_WENT_ON = 3
+"""Steps after which an exception was not the end, whatever else came of it."""
 _LAST_LINE = 8
 _REPORT = 4096
 """Bytes of such a report."""

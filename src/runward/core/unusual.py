@@ -26,20 +26,20 @@ def shape(line: str) -> str:
 def pick(book: casebook.Casebook, count: int = 3) -> list[tuple[str, str | None, int]]:
     """The `count` most unusual lines of the ends of all sources: (text, file, offset), in order of their place."""
     known: Counter[str] = Counter()
-    lines: list[tuple[str, str | None, int, str]] = []
+    met: list[tuple[str, str | None, int, str]] = []
     for name, edges in list(book.edges.items())[:64]:
         cut = edges.size - len(edges.tail)
         head = edges.head if cut > 0 else b""
-        for text, _ in _lines(head, 0):
+        for text, _ in lines(head, 0):
             known[shape(text)] += 1
-        for text, offset in _lines(edges.tail, cut)[-400:]:
+        for text, offset in lines(edges.tail, cut)[-400:]:
             form = shape(text)
             known[form] += 1
             if form and not regexes.ready(_NOISE).match(form):
-                lines.append((text, name, offset, form))
+                met.append((text, name, offset, form))
     seen: set[str] = set()
     ranked = sorted(
-        enumerate(lines),
+        enumerate(met),
         key=lambda item: (known[item[1][3]], not regexes.ready(_BAD_WORDS).search(item[1][0]), -item[0]),
     )
     chosen = []
@@ -52,7 +52,8 @@ def pick(book: casebook.Casebook, count: int = 3) -> list[tuple[str, str | None,
     return [line for _, line in sorted(chosen)]
 
 
-def _lines(data: bytes, offset: int) -> list[tuple[str, int]]:
+def lines(data: bytes, offset: int) -> list[tuple[str, int]]:
+    """The lines of a text that begins at `offset`, each with its own; without colours and empty ones."""
     found = []
     for raw in data.replace(b"\r", b"\n").split(b"\n"):
         if raw.strip():
