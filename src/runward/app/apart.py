@@ -20,7 +20,7 @@ from runward.core import casebook, failures, signals, tracebacks, voices
 _PIPE = 1 << 20
 _ROWS = 256
 """Notes that go through the pipe together."""
-_SIGNAL = tuple(signals.Signal.__dataclass_fields__)
+_SIGNAL = tuple(signals.Signal._fields)
 _TRACEBACK = tracebacks.Traceback._fields
 
 

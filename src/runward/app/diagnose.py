@@ -5,7 +5,6 @@ The same `Reader` serves a post-mortem over files and a watcher over growing log
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from runward.app import spans
@@ -361,5 +360,5 @@ def concluded(
     said = dumps(list(dict.fromkeys(named))[:_NAMED])
     if said is None:
         return found, ctx
-    ctx = replace(ctx, flight=said)
+    ctx = ctx._replace(flight=said)
     return diagnosis.diagnose(book, ctx, attempt), ctx

@@ -13,7 +13,6 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple, overload
 
 import runward
@@ -210,7 +209,7 @@ def _seal(key: str, body: bytes) -> bytes:
 def _compiled(sources: Iterable[Source], key: str, known: rules.RuleSet | None = None) -> rules.RuleSet:
     """The rules of `sources` behind `known`, without their examples, and the parts of all literals."""
     parsed = parse(sources, known)
-    bare = tuple(replace(rule, match=(), no_match=()) for rule in parsed.rules)
+    bare = tuple(rule._replace(match=(), no_match=()) for rule in parsed.rules)
     index = rules.Index.of(bare)
     words = vocabulary.with_parts(index.words, known.index.words.begins if known else ())
     return rules.RuleSet(bare, key, parsed.problems, index._replace(words=words))

@@ -4,7 +4,7 @@ import bisect
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from runward.core import casebook, exits, failures, regexes, rules, signals, tracebacks, xids
 
@@ -21,8 +21,7 @@ _WHOLE_CLOCK = 1e8
 """Stamps below this count from boot, not from 1970."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One possible cause."""
 
     cause: failures.Cause
@@ -109,12 +108,12 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
             candidate = _by_reader(candidate, reading or _announced(book, entry))
         candidate = _by_frames(candidate, traceback.reading if traceback else "")
         if candidate.rule == "faulthandler_bus" and _in_mapped_file(book, entry):
-            candidate = replace(candidate, cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
+            candidate = candidate._replace(cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
         if traceback and traceback.quoted:
-            candidate = replace(candidate, weight=min(candidate.weight, 28))
+            candidate = candidate._replace(weight=min(candidate.weight, 28))
         if traceback and (traceback.named or traceback.bare):
-            candidate = replace(candidate, entry=_of_opener(entry, traceback, book))
-        found.append(replace(candidate, traceback=traceback))
+            candidate = candidate._replace(entry=_of_opener(entry, traceback, book))
+        found.append(candidate._replace(traceback=traceback))
     found += _unknown_classes(book, by_place, found)
     return _by_first_task(sorted(_one_a_line(found), key=lambda candidate: candidate.order), book)
 
@@ -122,8 +121,8 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
 def _of_opener(entry: casebook.Entry, one: tracebacks.Traceback, book: casebook.Casebook) -> casebook.Entry:
     """The entry with the rank of the line that opened the traceback."""
     if one.named:
-        return entry._replace(signal=replace(entry.signal, rank=one.rank))
-    signal = replace(entry.signal, rank=one.rank, node=one.node, voice=one.voice)
+        return entry._replace(signal=entry.signal._replace(rank=one.rank))
+    signal = entry.signal._replace(rank=one.rank, node=one.node, voice=one.voice)
     return book.named(entry._replace(signal=signal))
 
 
@@ -149,7 +148,7 @@ def _by_first_task(found: list[Candidate], book: casebook.Casebook) -> list[Cand
     for rule, weight in _FIRST_TASKS.items():
         first = first_task(found, book, rule)
         if first is not None:
-            return [replace(one, weight=weight) if one is first else one for one in found]
+            return [one._replace(weight=weight) if one is first else one for one in found]
     return found
 
 
@@ -191,7 +190,7 @@ def _crowded(base: Candidate, fields: Mapping[str, str]) -> Candidate:
     """More at a store than belong to the run are two launches on one port, and would be again; fewer are missed."""
     if "workers" not in fields or int(fields["workers"]) <= int(fields["world"]):
         return base
-    return replace(base, cause=_C.RENDEZVOUS, action=_A.CHANGE, summary=_CROWDED)
+    return base._replace(cause=_C.RENDEZVOUS, action=_A.CHANGE, summary=_CROWDED)
 
 
 _CROWDED = "{workers} processes came to the store of a run of {world}: two launches use one port"
@@ -200,11 +199,11 @@ _CROWDED = "{workers} processes came to the store of a run of {world}: two launc
 def _by_frames(candidate: Candidate, reading: str) -> Candidate:
     """What a full disk, a missing file or a failed request is, by what the frames above it were about."""
     if candidate.cause is _C.DISK_FULL and reading == "memory":
-        return replace(candidate, cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
+        return candidate._replace(cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
     if candidate.cause is _C.HUB_NETWORK and reading == "service":
-        return replace(candidate, cause=_C.NETWORK, action=_A.WAIT, rule=_OWN_SERVICE, summary=_ASKED)
+        return candidate._replace(cause=_C.NETWORK, action=_A.WAIT, rule=_OWN_SERVICE, summary=_ASKED)
     if candidate.rule == _NOT_THERE and reading == "checkpoint":
-        return replace(candidate, cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_NAMED_WRONG)
+        return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_NAMED_WRONG)
     return candidate
 
 
@@ -258,7 +257,7 @@ def _by_reader(candidate: Candidate, reading: str) -> Candidate:
     if candidate.cause is cause:
         return candidate
     summary = f"{{rank}} cannot read {thing}: cut short or damaged"
-    return replace(candidate, cause=cause, action=None, summary=summary)
+    return candidate._replace(cause=cause, action=None, summary=summary)
 
 
 def _device(base: Candidate, signal: signals.Signal) -> Candidate | None:
@@ -271,8 +270,7 @@ def _device(base: Candidate, signal: signals.Signal) -> Candidate | None:
         return None
     bus = signal.fields.get("bus", "")
     summary = f"the kernel reports {reading.text}" + (f" on GPU {bus}" if bus else "")
-    return replace(
-        base,
+    return base._replace(
         cause=reading.cause,
         action=reading.action,
         weight=reading.weight,
@@ -292,10 +290,9 @@ def _status(base: Candidate, signal: signals.Signal) -> Candidate | None:
     if status.code == 0:
         return None
     if meaning is None:
-        return replace(base, cause=_C.UNKNOWN, weight=min(base.weight, 9))
+        return base._replace(cause=_C.UNKNOWN, weight=min(base.weight, 9))
     weight = _STATUS_WEIGHT.get(status.signum or 0, 20 if status.signum else 15)
-    return replace(
-        base,
+    return base._replace(
         cause=meaning.cause,
         action=meaning.action,
         weight=min(weight, base.weight) if base.weight < WRAPPER else weight,

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from runward.core import failures, rules, signals, tracebacks, voices
@@ -27,7 +27,7 @@ HEAD, TAIL = 64 << 10, 64 << 10
 _POSITIONS = (signals.Role.ROOT, signals.Role.ECHO)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Bucket:
     """Signals of one rule and rank."""
 
@@ -67,7 +67,7 @@ class Advance(NamedTuple):
     rank: int | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Progress:
     """What the progress lines of one file say."""
 
@@ -93,7 +93,7 @@ class Sample(NamedTuple):
     entry: Entry
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Edges:
     """The beginning and the end of one source's text."""
 
@@ -286,7 +286,7 @@ class Casebook:
             return entry
         else:
             rank = self.voices.rank(signal.voice)
-        return entry if rank == signal.rank else entry._replace(signal=replace(signal, rank=rank))
+        return entry if rank == signal.rank else entry._replace(signal=signal._replace(rank=rank))
 
     def advances_after(self, order: int) -> int:
         """How many new steps were told after an entry, of those that are kept."""

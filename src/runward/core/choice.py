@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import replace
 
 from runward.core import candidates, failures
 
@@ -81,7 +80,7 @@ def _bursts(found: list[candidates.Candidate]) -> list[candidates.Candidate]:
         bus = signal.fields.get("bus", "")
         previous = last.get(bus)
         if previous and signal.at - previous[0] <= 10 and previous[1].cause in _APPLICATION_XIDS:
-            candidate = replace(candidate, weight=min(candidate.weight, 56))
+            candidate = candidate._replace(weight=min(candidate.weight, 56))
         else:
             previous = None
         last[bus] = (signal.at, previous[1] if previous else candidate)
@@ -106,4 +105,4 @@ def _repeated(candidate: candidates.Candidate, kept: list[candidates.Candidate])
     if apart < 3:
         return candidate
     summary = candidate.summary + f", {apart} times in different processes: suspect the device"
-    return replace(candidate, cause=_C.GPU_HARDWARE, action=_A.RESTART_ELSEWHERE, weight=92, summary=summary)
+    return candidate._replace(cause=_C.GPU_HARDWARE, action=_A.RESTART_ELSEWHERE, weight=92, summary=summary)

@@ -4,7 +4,6 @@ A kill for memory needs a witness of its own: the engine's `oom` event, the kern
 or the cgroup's counter. Exit 137 without one is `killed`, cause not proven, with who may have done it.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 from runward.core import container_exits, container_facts, containers, durations, failures
@@ -27,7 +26,7 @@ def judge(facts: container_facts.Facts) -> failures.Diagnosis:
     if not seen.restarts:
         return found
     text = f"{found.verdict.summary}; after {seen.restarts} restarts by its policy {seen.restart_policy!r}"
-    return dataclasses.replace(found, verdict=dataclasses.replace(found.verdict, summary=text))
+    return found._replace(verdict=found.verdict._replace(summary=text))
 
 
 def _ended(facts: container_facts.Facts) -> failures.Diagnosis:

@@ -6,7 +6,6 @@ are ignored, and words that are not understood are kept as text for the rules.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runward.core import exits
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 LET_GO = "let_go"
 """In place of the word of an end: what is only observed is not ended, it is no longer watched."""
+
+_NOTHING: Mapping[str, str] = {}
 
 
 def by_us(ending: "events.EndDecided | None", *, observe_only: bool) -> str:
@@ -33,8 +34,7 @@ class Text(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """Facts about one attempt that do not stand in its log. Everything may be missing."""
 
     exit: "job.ExitStatus | None" = None
@@ -60,7 +60,7 @@ class Context:
     """Seconds since a checkpoint file grew."""
     flight: "flight.FlightSummary | None" = None
     """What the flight recorders of the ranks say, where their dumps were found."""
-    extra: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = _NOTHING
 
     @property
     def ended_well(self) -> bool:

@@ -104,7 +104,7 @@ def attempts(book: casebook.Casebook) -> int:
 def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) -> Finding:
     known = roster.learn(book)
     if ctx.world_size is None and known.world is not None:
-        ctx = replace(ctx, world_size=known.world)
+        ctx = ctx._replace(world_size=known.world)
     everything = [whose.sure(candidate, book) for candidate in candidates.gather(book)]
     current = boundaries.of_last_attempt(everything, book, attempt)
     found = survival.alive(current, book, ctx)
@@ -129,7 +129,7 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
         left = _left_first(whose.Case(chosen, found, book, known))
         chosen, found = (left[0], [*found, *left]) if left else (chosen, found)
     if suspects and suspects.proven and chosen.cause in failures.TIMEOUTS and suspects.ranks:
-        chosen = replace(chosen, cause=_C.HANG)
+        chosen = chosen._replace(cause=_C.HANG)
     return Finding(chosen, found, suspects, dropped, known)
 
 

@@ -1,7 +1,6 @@
 """The lines that prove a verdict, those that only echo it, and those that look bad but were survived."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runward.core import candidates, casebook, durations, failures, redact, signals
@@ -142,7 +141,7 @@ def once(lines: Iterable[failures.Evidence]) -> list[failures.Evidence]:
 
 def numbered(lines: Iterable[failures.Evidence], book: casebook.Casebook) -> list[failures.Evidence]:
     """With line numbers for those of the kept ends of the sources, counted from a recognised line before them."""
-    return [line if line.line is not None else replace(line, line=_line_of(line, book)) for line in lines]
+    return [line if line.line is not None else line._replace(line=_line_of(line, book)) for line in lines]
 
 
 def _line_of(one: failures.Evidence, book: casebook.Casebook) -> int | None:

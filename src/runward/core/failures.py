@@ -4,9 +4,10 @@ The enumerations are a public JSON contract: extend them, never rename a member.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Cause(StrEnum):
@@ -90,8 +91,7 @@ class Certainty(StrEnum):
     POSSIBLE = "possible"
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One line, record or sample that speaks for (or against) a verdict."""
 
     text: str
@@ -132,8 +132,7 @@ class Advice(NamedTuple):
         return {"do": self.do, "why": self.why}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The answer in one object: cause, scope, what would help, how sure, whom it names."""
 
     cause: Cause
@@ -183,8 +182,7 @@ class ProgressSpan(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """A verdict with everything that proves it, contradicts it, or follows from it."""
 
     verdict: Verdict
@@ -192,10 +190,10 @@ class Diagnosis:
     counter_evidence: tuple[Evidence, ...] = ()
     echoes: tuple[Evidence, ...] = ()
     advice: tuple[Advice, ...] = ()
-    progress: ProgressSpan = field(default_factory=ProgressSpan)
+    progress: ProgressSpan = ProgressSpan()
     notes: tuple[str, ...] = ()
     """What could not be observed, and what would settle an open question."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = _NOTHING
     """Facts that only some callers show: unusual lines, the flight recorder's summary, container details."""
 
     def to_json(self, target: str) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """What a backend executes for an attempt, and what it says about it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
+
+_NOTHING: Mapping[str, str] = {}
 
 
 class JobState(StrEnum):
@@ -40,8 +42,7 @@ _FINAL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExitStatus:
+class ExitStatus(NamedTuple):
     """How a process ended. One of `code` and `signum` is set when `seen`; neither when nobody saw it."""
 
     code: int | None = None
@@ -65,8 +66,7 @@ class ExitStatus:
         return {"code": self.code, "signum": self.signum, "seen": self.seen}
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
+class Witness(NamedTuple):
     """What one source other than the log says about an end, e.g. `cgroup`: `oom_kill rose by 1`."""
 
     source: str
@@ -77,8 +77,7 @@ class Witness:
     at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobStatus:
+class JobStatus(NamedTuple):
     """One job as its backend sees it now."""
 
     state: JobState
@@ -98,22 +97,20 @@ class JobStatus:
     """Restarts that the backend made by itself under the same id (Slurm RestartCnt, Docker RestartCount)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unseen:
+class Unseen(NamedTuple):
     """The backend was asked and did not answer about this job. Says nothing about the job."""
 
     why: str
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(NamedTuple):
     """How to start an attempt; attempt n starts with the values of attempt 1."""
 
     argv: tuple[str, ...]
     cwd: str
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = _NOTHING
     """The whole environment. Lives only in `spec.json` (0600); never in journal, JSON or screens."""
     umask: int = 0o022
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = _NOTHING
     """What only one backend understands: `slurm.partition`, `docker.image`."""

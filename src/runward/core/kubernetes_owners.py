@@ -163,8 +163,7 @@ def _by_pod(said: _Said, pod: job.JobStatus) -> job.JobStatus:
     """A failed owner takes its state from the pod that failed first, unless it has a better one itself."""
     state = said.state if said.state is not S.FAILED else pod.state
     word = said.word if said.state is not S.FAILED else pod.word
-    return replace(
-        pod,
+    return pod._replace(
         state=state,
         word=word,
         reason="; ".join(part for part in (said.word, said.reason, pod.reason) if part)[:2000],

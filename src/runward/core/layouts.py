@@ -29,7 +29,7 @@ class Pod(NamedTuple):
     """The ranks that were named beside it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Heard:
     """What lines said of nodes, of the numbers beside them, and of pods."""
 

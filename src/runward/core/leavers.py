@@ -5,7 +5,6 @@ is the cause, if that is no step; without it the cause stays unknown.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from runward.core import (
@@ -132,7 +131,7 @@ def _verdict(left: Left, words: Words | None) -> candidates.Candidate | None:
         return None
     elif code in _OWN_CODES:
         action = _A.HOLD
-    entry = left.proof._replace(signal=replace(left.proof.signal, rank=left.rank))
+    entry = left.proof._replace(signal=left.proof.signal._replace(rank=left.rank))
     return candidates.Candidate(cause, action, weight, RULE, text, entry, text=entry.signal.text)
 
 
@@ -159,7 +158,7 @@ def _lines(verdict: candidates.Candidate, left: Left, words: Words | None) -> li
         file=left.proof.signal.file,
         offset=words.offset,
     )
-    spoken = replace(verdict, entry=casebook.Entry(left.proof.order, said), text=words.text)
+    spoken = verdict._replace(entry=casebook.Entry(left.proof.order, said), text=words.text)
     if left.code == 0:
         return [spoken]
     return [spoken, verdict] if verdict.cause is not _C.UNKNOWN else [verdict, spoken]

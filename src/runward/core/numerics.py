@@ -1,7 +1,6 @@
 """Loss and gradient norm in the training's own reports: not a number, or a spike before an early stop."""
 
 import math
-from dataclasses import replace
 
 from runward.core import candidates, casebook, context, failures, rules, signals, voices
 
@@ -28,8 +27,8 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
     found = _unstable(samples, book, ctx)
     if found is None or found.entry is None or _alone(found.entry, samples):
         return found
-    unsigned = replace(found.entry.signal, rank=None, voice=voices.NOBODY)
-    return replace(found, entry=found.entry._replace(signal=unsigned))
+    unsigned = found.entry.signal._replace(rank=None, voice=voices.NOBODY)
+    return found._replace(entry=found.entry._replace(signal=unsigned))
 
 
 def _alone(entry: casebook.Entry, samples: list[casebook.Sample]) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -51,8 +51,7 @@ class Says(StrEnum):
     WAITS = "waits"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One pattern over one line, and what a match says."""
 
     name: str
@@ -170,7 +169,7 @@ class RuleSet:
     rules: Sequence[Rule]
     fingerprint: str = ""
     """Changes with the content of the files."""
-    problems: tuple[errors.Problem, ...] = field(default=())
+    problems: tuple[errors.Problem, ...] = ()
     """Rules of the user that were refused, each with its name and the reason."""
     kept: Index | None = None
     """The index, where it was kept."""

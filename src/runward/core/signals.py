@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +16,8 @@ CALM = ("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING")
 ALARMS = ("ERROR", "CRITICAL", "FATAL", "EXCEPTION", "PANIC", "ALERT", "EMERGENCY", "SEVERE")
 _NEXT_WORDS = re.compile(r"(?:: | - |\| |\] |\) | with | by )")
 _LEAD, _PARTS = 300, 10
+
+_NOTHING: Mapping[str, str] = {}
 
 
 class Role(StrEnum):
@@ -37,8 +38,7 @@ class Role(StrEnum):
     RESUME = "resume"
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(NamedTuple):
     """One recognised line."""
 
     rule: str
@@ -52,7 +52,7 @@ class Signal:
     file: str | None = None
     line: int | None = None
     offset: int | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = _NOTHING
     """Named groups of the rule, e.g. `step`, `loss`, `tried`, `free`."""
     local_rank: int | None = None
     """Device number on `node`, where only that is printed."""

@@ -1,7 +1,5 @@
 """Runs whose log accuses nobody: finished, alive, hung, ended early, or simply not explained."""
 
-from dataclasses import replace
-
 from runward.core import candidates, casebook, context, exits, failures, rules, signals
 
 _C, _A = failures.Cause, failures.Action
@@ -58,7 +56,7 @@ def _complete(book: casebook.Casebook, ctx: context.Context) -> candidates.Candi
         mark, text = _last_progress(book), f"all {span.total} steps were reached; how it exited was not seen"
     else:
         return None
-    return replace(_made(_C.NONE, _A.NONE, text, mark), weight=candidates.SYMPTOM)
+    return _made(_C.NONE, _A.NONE, text, mark)._replace(weight=candidates.SYMPTOM)
 
 
 def _finished(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:

@@ -5,8 +5,6 @@ record, is a stranger's where another record names a process of the run; and, as
 than the kernel's, where the run's log shows an error of the program and no sign of what the record tells.
 """
 
-from dataclasses import replace
-
 from runward.core import candidates, context, failures, job, regexes, vicinity
 
 _C = failures.Cause
@@ -53,7 +51,7 @@ def apart(found: list[candidates.Candidate], ctx: context.Context) -> list[candi
     theirs = [c for c in records if _pid(c) not in pids]
     if len(theirs) == len(records):  # of another namespace, or strangers
         theirs = [c for c in theirs if any(map(_is_own_error, own)) and not _shown(c, own, ctx)]
-    return [replace(c, weight=candidates.TEARDOWN, ends=False) if c in theirs else c for c in found]
+    return [c._replace(weight=candidates.TEARDOWN, ends=False) if c in theirs else c for c in found]
 
 
 def _tells_of_a_process(one: candidates.Candidate) -> bool:

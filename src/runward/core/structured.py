@@ -5,7 +5,7 @@ at a line's first kilobytes, and only where a level stands in it.
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runward.core import regexes
 
@@ -37,8 +37,7 @@ _ESCAPED = r"\\(.)"
 _QUOTE = r'(?<!\\)"'
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """The fields of one record; empty where it does not say."""
 
     text: str

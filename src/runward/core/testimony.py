@@ -1,6 +1,5 @@
 """Witnesses beside the log as candidates: exit status, scheduler's words, memory counters, our own hand."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runward.core import candidates, context, exits, failures, schedulers
@@ -99,7 +98,7 @@ def _state(ctx: context.Context) -> list[candidates.Candidate]:
     vague = ctx.state.upper().startswith(_VAGUE)
     weight = 70 if vague else weight
     made = _made(word.cause, action, weight, f"{text} ({ctx.state})", "scheduler")
-    return [replace(made, ends=made.ends and not vague)]
+    return [made._replace(ends=made.ends and not vague)]
 
 
 def _status(status: "job.ExitStatus", source: str, *, by_us: bool) -> candidates.Candidate | None:

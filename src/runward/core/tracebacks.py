@@ -80,7 +80,7 @@ class Traceback(NamedTuple):
     """The rules that know its last line as a failure, also where of so many such lines this one is not kept."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Open:
     speaker: str
     indent: int

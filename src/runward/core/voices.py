@@ -38,7 +38,7 @@ NOBODY = Voice()
 """The speaker of a line that names none."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Voices:
     """What speakers said of themselves in the lines of one attempt."""
 

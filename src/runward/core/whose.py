@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from runward.core import (
@@ -64,15 +63,15 @@ def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates
     """The candidate; without its rank where that is a number in brackets before too few lines, or a launcher's task."""
     entry = candidate.entry
     if entry is not None and candidate.rule.startswith("slurm_task") and book.saying(rules.Says.LAUNCHER):
-        return replace(candidate, entry=entry._replace(signal=replace(entry.signal, rank=None)))
+        return candidate._replace(entry=entry._replace(signal=entry.signal._replace(rank=None)))
     if entry is None or not entry.signal.voice.tag:
         return candidate
     start = re.compile(rb"^[ \t]*" + re.escape(entry.signal.voice.tag.encode()) + rb" ", re.MULTILINE)
     texts = (text for edges in book.edges.values() for text in (edges.head, edges.tail))
     if sum(1 for text in texts for _ in start.finditer(text)) >= _TAGGED:
         return candidate
-    nobody = replace(entry.signal, rank=None, voice=voices.NOBODY)
-    return replace(candidate, entry=entry._replace(signal=nobody))
+    nobody = entry.signal._replace(rank=None, voice=voices.NOBODY)
+    return candidate._replace(entry=entry._replace(signal=nobody))
 
 
 def spoken(case: Case) -> int | None:

@@ -4,7 +4,6 @@ import math
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runward.app import diagnose as app
@@ -132,7 +131,7 @@ def answer(question: Question) -> Answer:
     notes += _met(opened)
     search = sources.search or _beside([log.source.file for log in sources.logs], opened)
     found, ctx = app.concluded(book, ctx, search, attempt)
-    found = replace(_numbered(found, opened), notes=(*found.notes, *notes))
+    found = _numbered(found, opened)._replace(notes=(*found.notes, *notes))
     weighed = diagnosis.weighed(book, ctx, attempt) if question.explain else []
     refused = tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
     return Answer(found, weighed, refused, sources.box)
@@ -182,12 +181,12 @@ def _numbered(found: failures.Diagnosis, opened: Sequence[reading.LogFile]) -> f
             lines |= {(path, at): line for at, line in reading.line_numbers(path, offsets).items()}
     counted = [
         tuple(
-            replace(e, line=lines.get((e.file or "", -1 if e.offset is None else e.offset), e.line))
+            e._replace(line=lines.get((e.file or "", -1 if e.offset is None else e.offset), e.line))
             for e in items
         )
         for items in lists
     ]
-    return replace(found, evidence=counted[0], counter_evidence=counted[1], echoes=counted[2])
+    return found._replace(evidence=counted[0], counter_evidence=counted[1], echoes=counted[2])
 
 
 def resolve(targets: Sequence[str], attempt: int | None = None) -> Sources:
@@ -245,10 +244,10 @@ def merged(known: contexts.Context, said: contexts.Context) -> contexts.Context:
     """What the user says wins over what a backend knows."""
     changes = {
         name: getattr(said, name)
-        for name in contexts.Context.__dataclass_fields__
+        for name in contexts.Context._fields
         if getattr(said, name) not in (None, "", (), {})
     }
-    return replace(known, **changes)
+    return known._replace(**changes)
 
 
 def case(loaded: app.Engine, raw: Mapping[str, object], folder: str) -> failures.Diagnosis:

@@ -5,7 +5,6 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 
@@ -134,7 +133,7 @@ def ended_with(pod: str, seen: bool) -> job.JobStatus | None:
         one = pods()
         found = one.poll([pod])[pod]
         if isinstance(found, job.JobStatus):
-            return replace(found, exit=job.ExitStatus.unseen()) if found.state.final else None
+            return found._replace(exit=job.ExitStatus.unseen()) if found.state.final else None
         if not seen or one.pod(pod) is not None:
             return None
     except (ports.ContactLost, errors.UsageError):

@@ -10,7 +10,6 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from runward import ports
 from runward.backends.process import attempts, launching, statuses, strays
@@ -247,7 +246,7 @@ class Process:
             strays.write_end(found.folder, stray.status, stray.ladder)
             return statuses.final(attempts.look(found.folder))
         final = statuses.final(found)
-        return final if final.exit and final.exit.seen else replace(final, exit=strays.exit_of(stray.status))
+        return final if final.exit and final.exit.seen else final._replace(exit=strays.exit_of(stray.status))
 
     def _nothing_left(self, stray: strays.Strays, now: float) -> bool:
         if not self._acts:

@@ -8,7 +8,7 @@ import shlex
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from runward import ports
@@ -127,10 +127,10 @@ class Ray:
             actors = self.actors(str(details.get("job_id") or ""))
             full = states.status(details, self.nodes(), actors) or seen
         except ports.ContactLost:
-            return replace(seen, state=job.JobState.ENDING) if may_come else seen
+            return seen._replace(state=job.JobState.ENDING) if may_come else seen
         may_come = may_come and full.state is not job.JobState.NODE_FAILED and not full.witnesses
         if (full.left and ago < _ACTORS_GO_S) or may_come:
-            return replace(full, state=job.JobState.ENDING, left=())
+            return full._replace(state=job.JobState.ENDING, left=())
         return full
 
     def _forgotten(self, job_id: str, now: float) -> job.JobStatus | job.Unseen:

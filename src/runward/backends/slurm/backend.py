@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from runward import ports
 from runward.backends.slurm import (
@@ -183,7 +183,7 @@ class Slurm:
             state = job.JobState.ENDING
         status = statuses.plain(record, state)
         if state is job.JobState.NODE_FAILED and status.node is None:
-            return replace(status, node=self._failed(record))
+            return status._replace(node=self._failed(record))
         return status
 
     def _failed(self, record: records.Record) -> str | None:

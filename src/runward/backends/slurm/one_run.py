@@ -4,7 +4,7 @@ import contextlib
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from runward import ports
 from runward.backends.slurm import backend, commands, limits, records, statuses, words
@@ -65,7 +65,7 @@ class OneRun:
         if told is None or record is None or isinstance(status, job.Unseen):
             return status
         witness = limits.ended_early(record, status, told)
-        return replace(status, witnesses=(*status.witnesses, witness)) if witness is not None else status
+        return status._replace(witnesses=(*status.witnesses, witness)) if witness is not None else status
 
     def follows(self) -> str | None:
         """What goes on after the last attempt without us: its job itself, or the next one of the user's chain."""
