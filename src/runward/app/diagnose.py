@@ -35,6 +35,7 @@ _AROUND = 8
 SECTION = "file_section"
 _TITLES = ("section", "part", "shown", "titled", "named", "heard", "typed", "queried", "alone")
 """Groups of that rule: the ways in which parts of other logs are announced."""
+NODE_SECTION = "node_section"
 IGNORED_RULE = "python_exception_ignored"
 
 
@@ -183,6 +184,9 @@ class Reader:
         rule = self._rules[hit.pattern]
         if rule.name == SECTION:
             self._section(next((hit.groups[name] for name in _TITLES if hit.groups.get(name)), ""))
+        elif rule.name == NODE_SECTION:
+            self._source = self._source._replace(node=hit.groups["node"])
+            self._grouper.speak(self._source)
         text = hit.line.decode("utf-8", "replace")
         place = signals.Place(text, self._number(hit.line_offset), hit.line_offset)
         found = signals.extract(rule, place, hit.groups, self._source)
@@ -197,7 +201,8 @@ class Reader:
         if rank is not None and self._leads and "worker" in name.lower():
             rank += 1
         self._said, self._learnt = set(), False
-        self._source = self._source._replace(rank=rank, file=signals.part(self._source.file, name))
+        part = signals.part(self._source.file, name)
+        self._source = self._source._replace(rank=rank, node=log_names.node_of(name), file=part)
         self._grouper.speak(self._source)
 
     def _hear(self, found: signals.Signal) -> None:

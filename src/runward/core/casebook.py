@@ -100,6 +100,8 @@ class Edges:
     head: bytes = b""
     tail: bytes = b""
     size: int = 0
+    node: str = ""
+    """Whose log it is, by its name."""
 
 
 class Casebook:
@@ -150,7 +152,7 @@ class Casebook:
         """Keep the edges of a source's text: `data` are its next bytes."""
         if source.file not in self.edges and len(self.edges) >= MAX_FILES:
             return
-        edges = self.edges.setdefault(source.file, Edges())
+        edges = self.edges.setdefault(source.file, Edges(node=source.node or ""))
         if len(edges.head) < HEAD:
             edges.head += data[: HEAD - len(edges.head)]
         edges.tail = (edges.tail + data[-TAIL:])[-TAIL:] if len(data) < TAIL else data[-TAIL:]

@@ -54,6 +54,7 @@ def suspects(
         or _recorded(ctx, behind=False)
         or _stacks(book)
         or _tabled(book)
+        or _step_behind(book)
         or _lost(book)
         or _barrier(book)
         or _stuck(book)
@@ -83,7 +84,8 @@ def _recorded(ctx: context.Context, *, behind: bool) -> Suspects | None:
 
 def of_silence(book: casebook.Casebook) -> Suspects | None:
     """Who holds up a training that is merely silent: named by a tool, behind in calls, or elsewhere by its stack."""
-    return named(book) or _came(book) or _counters(book) or _reached(book) or _stacks(book) or _tabled(book)
+    asked = (named, _came, _counters, _reached, _stacks, _tabled, _step_behind)
+    return next((told for told in (ask(book) for ask in asked) if told is not None), None)
 
 
 def named(book: casebook.Casebook) -> Suspects | None:
@@ -136,24 +138,38 @@ def _survived(entry: casebook.Entry, book: casebook.Casebook) -> bool:
 
 
 def _counters(book: casebook.Casebook) -> Suspects | None:
-    """Last enqueued and last completed work of each rank, as the ranks print them when they give up."""
-    state: dict[int, tuple[int, int, casebook.Entry]] = {}
+    """Last enqueued and last completed work of each rank, as the ranks print them when they give up.
+
+    Each group of ranks counts its own.
+    """
+    groups: dict[str, dict[int, _Counted]] = {}
     for entry in book.with_field("enqueued"):
         fields, rank = entry.signal.fields, entry.signal.rank
         numbers = (fields.get("enqueued", ""), fields.get("completed", ""))
         if rank is not None and all(re.fullmatch(r"-?\d{1,15}", text) for text in numbers):
-            state[rank] = (int(numbers[0]), int(numbers[1]), entry)
-    if len(state) < 2:
-        return None
-    top = max(enqueued for enqueued, _, _ in state.values())
-    behind = {r: s for r, s in state.items() if s[0] < top and s[0] <= s[1]}
+            counted = _Counted(int(numbers[0]), int(numbers[1]), entry)
+            groups.setdefault(fields.get("pg", ""), {})[rank] = counted
+    found = (_behind(state) for state in groups.values())
+    return next((told for told in found if told is not None), None)
+
+
+class _Counted(NamedTuple):
+    enqueued: int
+    completed: int
+    entry: casebook.Entry
+
+
+def _behind(state: dict[int, _Counted]) -> Suspects | None:
+    """Who completed all that it enqueued, and that is less than others of its group wait in."""
+    top = max(one.enqueued for one in state.values())
+    behind = {r: one for r, one in state.items() if one.enqueued < top and one.enqueued <= one.completed}
     if not behind or len(behind) == len(state):
         return None
-    low = min(s[0] for s in behind.values())
-    ranks = tuple(sorted(r for r, s in behind.items() if s[0] == low))
+    low = min(one.enqueued for one in behind.values())
+    ranks = tuple(sorted(r for r, one in behind.items() if one.enqueued == low))
     why = f"its last enqueued collective {low} is completed, while others wait in {low + 1} or later"
-    waiting = next(s[2] for r, s in state.items() if r not in behind)
-    return Suspects(ranks, why, proven=True, entries=(behind[ranks[0]][2], waiting))
+    waiting = next(one.entry for r, one in state.items() if r not in behind)
+    return Suspects(ranks, why, proven=True, entries=(behind[ranks[0]].entry, waiting))
 
 
 def _sequences(book: casebook.Casebook) -> Suspects | None:
@@ -215,17 +231,35 @@ def _tabled(book: casebook.Casebook) -> Suspects | None:
     return Suspects((row.rank,), why, proven=False, proof=(proof,))
 
 
+def _step_behind(book: casebook.Casebook) -> Suspects | None:
+    """The one rank that told every step with the others but their last one."""
+    told: dict[int, list[casebook.Entry]] = {}
+    for entry in book.entries(signals.Role.PROGRESS):
+        if entry.signal.rank is not None and "step" in entry.signal.fields:
+            told.setdefault(entry.signal.rank, []).append(entry)
+    steps = {rank: tuple(e.signal.fields["step"] for e in entries[-3:]) for rank, entries in told.items()}
+    usual, count = next(iter(Counter(steps.values()).most_common(1)), ((), 0))
+    rank = next((rank for rank, own in steps.items() if own != usual), None)
+    if rank is None or count < _ENOUGH or count + 1 < len(steps) or len(set(usual)) < _ENOUGH:
+        return None
+    if steps[rank][-2:] != usual[:2]:
+        return None
+    why = f"its steps end with {usual[1]}, those of all others with {usual[2]}"
+    return Suspects((rank,), why, proven=False, entries=(told[rank][-1],))
+
+
 def _barrier(book: casebook.Casebook) -> Suspects | None:
-    """The few ranks that did not say that they wait for the others at the start, where all others do."""
-    waiting = {e.signal.rank: e for e in book.with_field("waits_world") if e.signal.rank is not None}
-    worlds = {int(e.signal.fields["waits_world"]) for e in waiting.values()}
+    """The few ranks that did not come to the barrier at the start in which all others wait."""
+    at = [e for e in book.with_field("barrier") if e.signal.rank is not None]
+    last = at[-1].signal.fields["barrier"] if at else ""
+    waiting = {e.signal.rank: e for e in at if e.signal.fields["barrier"] == last}
+    worlds = {int(e.signal.fields["world"]) for e in waiting.values() if "world" in e.signal.fields}
     if len(worlds) != 1 or min(worlds) > _MOST_RANKS:
         return None
     missing = tuple(sorted(set(range(min(worlds))) - set(waiting)))
     if not missing or len(missing) > max(1, min(worlds) // 4):
         return None
-    last = max(waiting.values(), key=lambda entry: entry.order)
-    return Suspects(missing, "the others wait for it at the start", proven=False, entries=(last,))
+    return Suspects(missing, "the others wait for it at the start", proven=False, entries=(at[-1],))
 
 
 _MOST_RANKS = 65536

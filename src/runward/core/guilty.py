@@ -236,9 +236,16 @@ def _launchers(case: whose.Case) -> int | None:
     ended = _launcher_end(case.found, case.chosen.cause)
     if ended is None:
         roots = [row.rank for row in case.known.rows if row.root and row.code != whose.TERMINATED]
-        told = [entry.signal.rank for entry in case.book.saying(rules.Says.ENDED_FIRST)]
+        told = [_of_entry(entry, case.book) for entry in case.book.saying(rules.Says.ENDED_FIRST)]
         return roots[-1] if roots else next(iter(told), None)
     return ended.rank
+
+
+def _of_entry(entry: casebook.Entry, book: casebook.Casebook) -> int | None:
+    """The rank that a launcher's line names, or whose process it names."""
+    signal = entry.signal
+    pid = signal.fields.get("pid", "") if signal.rank is None else ""
+    return book.voices.process(pid, voices.short(signal.node)) if pid else signal.rank
 
 
 def _launcher_end(found: list[candidates.Candidate], cause: failures.Cause) -> candidates.Candidate | None:

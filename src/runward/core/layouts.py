@@ -174,7 +174,7 @@ def _sizes(heard: Heard) -> tuple[int, ...]:
 
 
 def _local(heard: Heard) -> bool:
-    if any(number not in ranks for (_, number), ranks in heard.pairs.items()):
+    if any(number not in ranks or len(ranks) > 1 for (_, number), ranks in heard.pairs.items()):
         return True
     by_node: dict[str, set[int]] = {}
     for node, number in heard.numbers:

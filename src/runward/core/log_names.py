@@ -14,7 +14,10 @@ _MARKED = (
         r"(?i)(?:^|[^a-z])(?:worker(?:log)?|proc(?:ess)?|task|trainer|gpu|master|stderr|stdout|[prw])[-_ .]?"
         r"(?P<rank>\d{1,6})(?=\D|$)"
     ),
-    r"(?i)[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$",
+    (
+        r"(?i)(?<!\bcn)(?<!\bgn)(?<!\bnid)(?<!\bdgx)(?<!\bhgx)(?<!\bsrv)"
+        r"[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$"
+    ),
     r"(?i)_(?P<rank>\d{1,5})_log\.(?:out|err)$",
     r"(?i)(?:^|[-_.])(?:out|err|log|txt|output)\.(?P<rank>\d{1,5})$",
 )
@@ -30,6 +33,13 @@ _LEADER = r"(?i)(?:^|[^a-z])master[-_]?0(?=\D|$)"
 _WORKER = r"(?i)(?:^|[^a-z])worker[-_]?\d"
 _ATTEMPT = r"(?P<base>^|.*/)attempt_(?P<attempt>\d{1,6})/"
 _COUNTED = rf"(?P<place>.+?)/(?:attempt_\d{{1,6}}/)?(?:\d{{1,5}}/{_STREAM}|workerlog\.\d{{1,5}})$"
+_NODE = (
+    r"(?:^|[/_.])(?!(?:rank|worker|proc|process|task|trainer|gpu|step|attempt|job|slurm|run|exp|epoch|part|train|v|restart"
+    r"|stdout|stderr|out|err|log|tmp|version|test|eval|seed|phase|stage|shard|workerlog)[-_]?\d)"
+    r"(?![\w-]{0,60}(?:worker|master|trainer|launcher|server|replica|chief|ps)-\d)"
+    r"(?P<node>[A-Za-z]{1,12}(?:-[A-Za-z0-9]{1,16}){0,4}(?<!\d)-?\d{1,5})(?=[._]|$)"
+)
+"""A part of a log's name that may be the name of a machine."""
 _LOG = r"(?:\.(?:log|out|err|txt)|(?:^|[./_-])(?:std)?(?:out|err|log)(?:\.\d{1,6})?|\w+log\.\d{1,6})$"
 
 
@@ -60,6 +70,16 @@ def rank_of(path: str) -> int | None:
     return None
 
 
+def node_of(path: str) -> str | None:
+    """The machine whose log `path` is by its name.
+
+    >>> node_of("logs/cn02.log"), node_of("slurm-81_node-4.out"), node_of("rank_3.log"), node_of("train.log")
+    ('cn02', 'node-4', None, None)
+    """
+    found = regexes.ready(_NODE).findall(path.rpartition("/")[2])
+    return found[-1] if found else None
+
+
 class Owner(NamedTuple):
     """Whose log a file is."""
 
@@ -68,6 +88,8 @@ class Owner(NamedTuple):
     """Only its number on its node, where files of several nodes are read together."""
     place: str = ""
     """The folder of its node's files."""
+    node: str | None = None
+    """Its machine, where the files of several are read together."""
 
 
 def owners_of(paths: Sequence[str]) -> list[Owner]:
@@ -88,9 +110,11 @@ def owners_of(paths: Sequence[str]) -> list[Owner]:
     places = [_place(path) for path in paths]
     told = {(rank, place) for rank, place in zip(ranks, places, strict=True) if place}
     several = len({rank for rank, _ in told}) < len(told)
+    nodes = [node_of(path) for path in paths]
+    nodes = nodes if None not in nodes and len(set(nodes)) > 1 else [None] * len(paths)
     return [
-        Owner(None, rank, place) if several and place else Owner(rank)
-        for rank, place in zip(ranks, places, strict=True)
+        Owner(None, rank, place) if several and place else Owner(rank, node=node)
+        for rank, place, node in zip(ranks, places, nodes, strict=True)
     ]
 
 

@@ -79,7 +79,7 @@ _NOISE = [
     ("[", r"\[(?:\w{0,20}Process|\w{0,20}Thread)(?:-\d+)?\]:?"),
     (_WORD, rf"[a-z_]\w{{0,40}} - (?=\[|[Rr]ank ?\d|{_LEVELS}\b)"),
     ("[", r"\[PG (?:ID )?[^\]]{0,80}? Rank (?P<rank>\d{1,6})\]"),
-    ("[", r"\[[\w./-]+\.(?:py|cc|cpp|cu|h):\d+(?::\w+)?\]"),
+    ("[", r"\[[\w./-]+\.(?:py|cc|cpp|cu|h)(?::\d+(?::\w+)?| \(\d+\))\]"),
     (_WORD + _DIGIT, r"(?:[\w.]+:\w*:\d+ ?[-|\]]|[\w./]{1,80}\.py:\d+ ?[-|])(?= )"),
     ("-|", r"[-|](?= ) ?"),
     (
@@ -121,6 +121,15 @@ def split(line: str, year: int | None = None) -> Prefix:
     rank = voice.number if voice.assumed else found.rank
     speaker = "".join(found.speaker)
     return Prefix(body, rank, found.node, found.at, found.local, found.level, speaker, indent, voice)
+
+
+def on(front: Prefix, node: str | None) -> Prefix:
+    """The front of a line that stands in the log of `node`, as if the line itself named it where it names none."""
+    if not node or front.node:
+        return front
+    voice = front.voice
+    name = f"{node}{voice.name}" if voice.name.startswith(":") else voice.name
+    return front._replace(node=node, voice=voice._replace(node=node, name=name))
 
 
 class _Found:

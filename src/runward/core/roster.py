@@ -7,13 +7,28 @@ DeepSpeed's mapping, Ray's list of workers. All of it becomes voices, so that wh
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from runward.core import casebook, devices, homes, node_ranks, prefixes, rank_tables, regexes, rules, voices
+from runward.core import (
+    casebook,
+    devices,
+    homes,
+    log_names,
+    node_ranks,
+    prefixes,
+    rank_tables,
+    regexes,
+    rules,
+    voices,
+)
 
 _MOST_BYTES = 8 << 20
 _LINE = 1000
 _LEAST_PID = 300
 """A number before a line from which on it is taken for a process, where the line tells a rank."""
 _BUS_END = b":00.0"
+TITLES = ("node_section", "file_section")
+"""The rules of titles over the logs of nodes, and over parts of joined files."""
+_MARKS = (b"#", b"=", b"*", b"~", b"-", b">", b"$", b":")
+"""How a title begins."""
 _BESIDE = (
     b"pid",
     b"process ",
@@ -123,13 +138,14 @@ def learn(book: casebook.Casebook) -> Roster:
     """Tell the book's voices what its lines bind, and give the rest."""
     book.homes = homes.find(book)
     said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER))
-    for text in _texts(book):
-        said.begin()
+    for text, node in _texts(book):
+        said.begin(node)
         here = text.lower()
         # most logs hold few of these words at all: the others need not be looked for in every line
         words = tuple(tuple(word for word in kind if word in here) for kind in _WORTH)
         names, beside, counts, gpus, channels, tasks = words
         for line in text.splitlines() if any(words) else ():
+            said.title(line)
             if said.row(line):
                 continue
             low = line[:_LINE].lower()
@@ -152,7 +168,8 @@ def _any(words: tuple[bytes, ...], line: bytes) -> bool:
     return any(word in line for word in words)
 
 
-def _texts(book: casebook.Casebook) -> Iterator[bytes]:
+def _texts(book: casebook.Casebook) -> Iterator[tuple[bytes, str]]:
+    """The kept text of each source, and its node."""
     left = _MOST_BYTES
     for edges in book.edges.values():
         overlap = len(edges.head) + len(edges.tail) - edges.size
@@ -160,7 +177,7 @@ def _texts(book: casebook.Casebook) -> Iterator[bytes]:
         left -= len(text)
         if left < 0:
             return
-        yield text
+        yield text, edges.node
 
 
 class _Said:
@@ -175,16 +192,30 @@ class _Said:
         """The head of the table in whose rows the next line may be one."""
         self._channels: dict[tuple[str, str], set[int]] = {}
         """Processes and their nodes, to the ranks that NCCL's channels tell of them."""
+        self._titles = [rule.pattern.encode() for rule in map(book.rules.get, TITLES) if rule is not None]
+        self._node = ""
+        """The node whose log the lines are by the title above them."""
 
-    def begin(self) -> None:
-        """Lines of another source follow."""
-        self._columns = None
+    def begin(self, node: str) -> None:
+        """Lines of another source follow, of that node."""
+        self._columns, self._node = None, node
+
+    def title(self, line: bytes) -> None:
+        """Take a line as the title over the log of a node, where it is one."""
+        titles = self._titles if line[:1] in _MARKS else ()
+        found = next((one for one in (regexes.ready(p).match(line[:_LINE]) for p in titles) if one), None)
+        if found is not None:
+            said = {name: text.decode("utf-8", "replace") for name, text in found.groupdict().items() if text}
+            self._node = said.get("node") or log_names.node_of(next(iter(said.values()), "")) or ""
+
+    def _split(self, text: str) -> prefixes.Prefix:
+        return prefixes.on(prefixes.split(text), self._node)
 
     def row(self, line: bytes) -> bool:
         """Take a line as a row of the table that was begun; gives whether it is one."""
         if self._columns is None:
             return False
-        front = prefixes.split(line[:_LINE].decode("utf-8", "replace"))
+        front = self._split(line[:_LINE].decode("utf-8", "replace"))
         row = self._columns.row(front.body)
         if not row:
             self._columns = None if row is None else self._columns
@@ -205,7 +236,7 @@ class _Said:
 
     def line(self, text: str) -> None:
         """One line in which a rank may be bound to something."""
-        front = prefixes.split(text)
+        front = self._split(text)
         body, voice = front.body, front.voice
         self._columns = rank_tables.columns(body)
         self.nodes.line(body, voices.short(front.node))
@@ -250,11 +281,11 @@ class _Said:
         if len(ranks) == 1 and (pid or local):
             self.bind(min(ranks), node, number, pid)
         elif number is not None and pid:
-            self._book.voices.place(f":{pid}", node, number)
+            self._book.voices.place(pid, node, number)
 
     def channel(self, text: str) -> None:
         """A line of NCCL in which a process tells its own rank among others: channels, trees."""
-        front = prefixes.split(text)
+        front = self._split(text)
         found = regexes.ready(_CHANNEL).search(front.body)
         tree = regexes.ready(_TREE).search(front.body)
         rank = (found["to"] if found["receive"] else found["from"]) if found else tree["rank"] if tree else ""

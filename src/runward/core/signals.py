@@ -99,7 +99,7 @@ class Place(NamedTuple):
 
 def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source: Source) -> Signal | None:
     """What a rule's match says, or None when the rule wants to begin the message and does not."""
-    front = prefixes.split(place.text, source.year)
+    front = prefixes.on(prefixes.split(place.text, source.year), source.node)
     begins = not rule.body or _begins(rule.pattern, front.body)
     if not begins and not _reported(rule.pattern, front):
         return None
@@ -110,7 +110,7 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
         text=place.text[:TEXT_LIMIT],
         cause=rule.cause,
         rank=None if other is not None else _rank(groups, front, source),
-        node=groups.get("node") or front.node or source.node,
+        node=groups.get("node") or front.node,
         at=front.at,
         file=source.file,
         line=place.line,

@@ -66,6 +66,7 @@ _PROCESS_NUMBER = rf"{_PROCESS}{_BETWEEN}(?P<number>\d{{1,5}}){_OF}(?:-[a-z]{{1,
 _ALONE = (
     rf"{_RANK}{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?:[ ,|].{{0,60}})?",
     rf"{_LOCAL}{_BETWEEN}(?P<local>\d{{1,3}})",
+    rf"[a-z]\w{{1,40}}-\d{{1,5}} (?P<rank>{_NUMBER}) / \d{{1,6}}",
     r"(?P<rank>\d{1,6})@(?P<node>[A-Za-z][\w.-]{0,60})",
     (
         r"(?:[\w:. -]{0,40} )?"
@@ -112,7 +113,10 @@ _DIGITS = "0123456789"
 _BARE = (
     (
         "gGmprRw",
-        rf"{_RANK}(?:{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?: *[:|>\]›](?!\d)| -(?= ))|=(?P<rank2>{_NUMBER})(?= ))",
+        (
+            rf"{_RANK}(?:{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?: *[:|>\]›](?!\d)| -(?= )|(?=,? (?:[Ss]tep|[Ii]ter)\b))"
+            rf"|=(?P<rank2>{_NUMBER})(?= ))"
+        ),
     ),
     ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
     (_DIGITS, rf"(?P<rank>(?P<label>{_NUMBER})): (?!\d)"),
@@ -130,7 +134,7 @@ _BARE = (
         _SMALL,
         (
             rf"(?!slurm(?:step)?d-|(?:{NO_NODES})[-_]?\d)"
-            r"(?P<node>[a-z][a-z0-9]{0,12}(?:-[a-z0-9]{1,16}){0,4}(?<=\d)): "
+            r"(?P<node>[a-z][a-z0-9]{0,12}(?:-[a-z0-9]{1,16}){0,4}(?<=\d))(?:: | +\| (?!\s*[\d.]+ *[|%]))"
         ),
     ),
     (

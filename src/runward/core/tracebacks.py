@@ -123,7 +123,7 @@ class Grouper:
 
     def introduce(self, line: str) -> None:
         """The line before a traceback: a record of an error that has it printed tells whose it is."""
-        front = prefixes.split(line, self._source.year)
+        front = prefixes.on(prefixes.split(line, self._source.year), self._source.node)
         led = front.level in signals.ALARMS and not regexes.ready(_NATIVE).search(line)
         self._lead = front if led else prefixes.Prefix("")
 
@@ -160,7 +160,7 @@ class Grouper:
             group.speaker, group.indent, group.bare = "", max(0, front.indent - 2), True
 
     def _begin(self, text: str, at: int, offset: int) -> None:
-        front = prefixes.split(text, self._source.year)
+        front = prefixes.on(prefixes.split(text, self._source.year), self._source.node)
         lead = front.body[: max(0, front.body.find(START))]
         plain = not lead.strip(" |+-*") or bool(regexes.ready(_OPENERS).search(lead))
         said = regexes.ready(_OWNER).search(text, at)
@@ -173,7 +173,7 @@ class Grouper:
             indent,
             offset,
             rank,
-            front.node or self._source.node,
+            front.node,
             front.at,
             not plain or front.level in ("WARNING", "WARN", "INFO", "DEBUG"),
             self._ignoring,

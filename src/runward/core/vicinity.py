@@ -65,6 +65,18 @@ def asked(signal: signals.Signal, book: casebook.Casebook) -> Asked:
     return Asked(voices.short(node.decode("utf-8", "replace")), command.decode("utf-8", "replace"))
 
 
+def headline(signal: signals.Signal, book: casebook.Casebook) -> str:
+    """The last title above a line, as people put one over what they joined: `--- dmesg of n2 ---`, `### host b`."""
+    titles = regexes.ready(_TITLE).findall(above(signal, book))
+    return titles[-1].decode("utf-8", "replace") if titles else ""
+
+
+_TITLE = (
+    rb"(?m)^((?:[#=*~>-]{1,20}[ \t]|\$ (?:ssh|srun|clush|pdsh|kubectl|docker)\b)[^\n]{1,120}"
+    rb"|[^\n]{0,40}\b(?:dmesg|journalctl|kernel log|kern\.log|syslog)\b[^\n]{0,40})$"
+)
+
+
 def above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
     """The kept text right above a line, 4 KiB at most."""
     text, at = _kept(signal, book)

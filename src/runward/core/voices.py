@@ -47,7 +47,7 @@ class Voices:
     """Process ids of all nodes, to the ranks that they gave."""
     _ended: dict[tuple[str, int], None] = field(default_factory=dict)
     """Nodes and local numbers of which a launcher told."""
-    _places: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _places: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     """Processes of which only node and local number were told."""
     _heard: layouts.Heard = field(default_factory=layouts.Heard)
     _layout: layouts.Layout | None = field(default=None, compare=False)
@@ -106,10 +106,12 @@ class Voices:
         if count > self._heard.a_node:
             self._heard.a_node, self._layout = count, None
 
-    def place(self, name: str, node: str, number: int) -> None:
+    def place(self, pid: str, node: str, number: int) -> None:
         """A process is the one with this local number on `node`."""
-        if len(self._places) < MAX_VOICES:
-            self._places.setdefault(name, (short(node), number))
+        node = short(node)
+        for name in (f":{pid}", f"{node}:{pid}"):
+            if name in self._places or len(self._places) < MAX_VOICES:
+                self._places.setdefault(name, set()).add((node, number))
 
     @property
     def nodes(self) -> set[str]:
@@ -135,9 +137,10 @@ class Voices:
         said = self._said.get(voice.name) or (self._pids.get(pid) if self._any_node(on) else None)
         if said:
             return next(iter(said)) if len(said) == 1 else None
-        if alone in self._places:
-            node, number = self._places[alone]
-            return self.local(number, node or voice.node)
+        places = self._places.get(voice.name) or self._places.get(alone)
+        if places:
+            node, number = min(places)
+            return self.local(number, node or voice.node) if len(places) == 1 else None
         if voice.number is None:
             return self._of_pod(voice.node) if voice.node and not voice.name else None
         if voice.local:

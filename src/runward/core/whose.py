@@ -75,8 +75,9 @@ def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates
 
 
 def spoken(case: Case) -> int | None:
-    """The rank that speaks."""
-    return case.chosen.rank
+    """The rank that speaks; of several alike in a launcher's table the one that it saw first."""
+    first = by_exit(case) if case.chosen.rule.startswith("elastic_table") else None
+    return case.chosen.rank if first is None else first
 
 
 def by_process(case: Case) -> int | None:
@@ -84,9 +85,10 @@ def by_process(case: Case) -> int | None:
     if case.chosen.entry is None:
         return None
     signal, book = case.chosen.entry.signal, case.book
-    here = voices.short(signal.node)
+    here, titled = voices.short(signal.node), _known_node(vicinity.headline(signal, book), book)
     told = (*vicinity.pids(signal), *roster.identities(signal.text))
-    named = [*((pid, here) for pid in told), *vicinity.of_report(signal, book)]
+    places = (here,) if here or not titled else (titled, "")
+    named = [*((pid, node) for node in places for pid in told), *vicinity.of_report(signal, book)]
     ranks = (book.voices.process(pid, node or here) for pid, node in named)
     return next((rank for rank in ranks if rank is not None), None)
 
@@ -108,6 +110,7 @@ def by_gpu(case: Case) -> int | None:
     signal = case.chosen.entry.signal
     asked = vicinity.asked(signal, case.book)
     node = voices.short(signal.node) or asked.node or _known_node(signal.text, case.book)
+    node = node or _known_node(vicinity.headline(signal, case.book), case.book)
     told = f"{signal.fields.get('bus', '')} {signal.text} {asked.command}"
     named = [devices.bus_of(signal.fields.get("bus", "")), *devices.addresses(told), *devices.serials(told)]
     for bus in dict.fromkeys(named):
@@ -190,11 +193,12 @@ def _lines_of(voice: voices.Voice, book: casebook.Casebook) -> Iterator[voices.V
 
 
 def by_exit(case: Case) -> int | None:
-    """The one rank of torchrun's failure table that ended by the signal that fits the cause."""
+    """The rank of torchrun's failure table that ended by a signal that fits the cause: the one, or the first."""
     fitting = _EXITS.get(case.chosen.cause, ())
     ended = [row for row in case.known.rows if regexes.ready(_INTEGER).fullmatch(row.code)]
-    ranks = {row.rank for row in ended if exits.status(int(row.code)).signum in fitting}
-    return ranks.pop() if len(ranks) == 1 else None
+    ended = [row for row in ended if exits.status(int(row.code)).signum in fitting]
+    told = ({row.rank for row in rows} for rows in (ended, [row for row in ended if row.root]))
+    return next((ranks.pop() for ranks in told if len(ranks) == 1), None)
 
 
 def listed(case: Case) -> int | None:

@@ -269,7 +269,7 @@ def case(loaded: app.Engine, raw: Mapping[str, object], folder: str) -> failures
 def _given(path: str, text: object, owner: log_names.Owner) -> app.Log:
     """A log of a case that stands in the case itself."""
     data = str(text or "").encode("utf-8", "surrogatepass")
-    source = signals.Source(path, owner.rank, None, 2026, owner.local, owner.place)
+    source = signals.Source(path, owner.rank, owner.node, 2026, owner.local, owner.place)
     return app.Log(source, [log_data.Chunk(0, data)])
 
 

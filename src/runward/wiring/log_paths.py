@@ -112,7 +112,7 @@ def open_log(path: str, opened: list[reading.LogFile], owner: log_names.Owner = 
     file = reading.LogFile(path, held=len(opened) < _HELD)
     opened.append(file)
     year = time.gmtime(file.changed_at).tm_year
-    source = signals.Source(path, owner.rank, None, year, owner.local, owner.place)
+    source = signals.Source(path, owner.rank, owner.node, year, owner.local, owner.place)
     return app.Log(source, file.chunks(), counted=False, lean=file.size >= SMALL, notes=file.notes)
 
 
