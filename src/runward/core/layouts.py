@@ -44,6 +44,8 @@ class Heard:
     """How many ranks there are, where that is told."""
     a_node: int = 1
     """How many ranks a node holds, as far as that is told of any."""
+    anew: bool = False
+    """Whether launchers of several nodes speak of which nothing tells the name."""
 
 
 class Layout(NamedTuple):
@@ -174,7 +176,7 @@ def _sizes(heard: Heard) -> tuple[int, ...]:
 
 
 def _local(heard: Heard) -> bool:
-    if any(number not in ranks or len(ranks) > 1 for (_, number), ranks in heard.pairs.items()):
+    if heard.anew or any(number not in ranks for (_, number), ranks in heard.pairs.items()):
         return True
     by_node: dict[str, set[int]] = {}
     for node, number in heard.numbers:

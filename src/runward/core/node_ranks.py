@@ -44,6 +44,8 @@ class Nodes:
         self._voices = known
         self._known: dict[str, dict[str, int]] = {}
         self._local: dict[str, list[int]] = {}
+        self._firsts: dict[str, int] = {}
+        """The rank of each node's number 0, as its launcher's arguments told it first."""
 
     def line(self, body: str, node: str) -> None:
         """A line, of `node` where nothing else is said, that may tell which ranks a node has."""
@@ -58,7 +60,7 @@ class Nodes:
             known.setdefault("count", a_node)
         self._voices.per_node(known.get("count", _SEVERAL if _THREADS in body else 1))
         if "index" in known and "count" in known:
-            self._bind(known["index"] * known["count"], node, 0)
+            self._begins(known["index"] * known["count"], node)
         for found in regexes.ready(_LISTS).finditer(body):
             numbers = _numbers(found["ranks"])
             if found["which"] == "local":
@@ -75,6 +77,12 @@ class Nodes:
             ranks = _numbers(found["ranks"])
             self._bind_all(found["node"], range(len(ranks)), ranks if through else itertools.count(first))
             first += len(ranks)
+
+    def _begins(self, first: int, node: str) -> None:
+        """By its launcher's arguments this is the rank of a node's number 0."""
+        self._bind(first, node, 0)
+        if self._firsts.setdefault(node, first) != first:
+            self._voices.anew()
 
     def tasks(self, text: str) -> None:
         """A line of srun about tasks of a node: `error: n2: tasks 8-15: Terminated`."""

@@ -106,6 +106,10 @@ class Voices:
         if count > self._heard.a_node:
             self._heard.a_node, self._layout = count, None
 
+    def anew(self) -> None:
+        """Launchers of several nodes speak of which nothing tells the name: each counts its processes anew."""
+        self._heard.anew, self._layout = True, None
+
     def place(self, pid: str, node: str, number: int) -> None:
         """A process is the one with this local number on `node`."""
         node = short(node)
