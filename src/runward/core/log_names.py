@@ -100,7 +100,7 @@ def owners_of(paths: Sequence[str]) -> list[Owner]:
     >>> [owner.rank for owner in owners_of(["train.log", "train.log.1"])], owners_of(["r3.log"])[0].rank
     ([None, None], None)
     >>> owners_of(["n0/attempt_0/3/stderr.log", "n1/attempt_0/3/stderr.log"])[1]
-    Owner(rank=None, local=3, place='n1')
+    Owner(rank=None, local=3, place='n1', node=None)
     """
     if len(paths) < 2:
         return [Owner() for _ in paths]
