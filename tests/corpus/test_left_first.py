@@ -113,6 +113,20 @@ def test_a_rank_that_ran_out_of_batches_left_the_others_alone() -> None:
     assert _judged(silent)[0] == "network"
 
 
+@pytest.mark.parametrize(("world", "expected"), [(2, 1), (4, None), (None, None)])
+def test_of_two_ranks_the_one_that_the_only_entry_of_a_table_is_not_of_left_first(world, expected) -> None:
+    """Only where it is known that there are two: else others may have ended without a word."""
+    log = (
+        _steps(range(2))
+        + "rank 1: the iterator is exhausted after 3 batches\n"
+        + _echoes(0)
+        + _torchrun(0, 1, {})
+    )
+    log = log.replace("[rank 1] fit", "fit")
+    known = {"world_size": world} if world else {}
+    assert judging.verdict(log, exit_code=1, **known).rank == expected
+
+
 @pytest.mark.parametrize(
     ("log", "code", "expected"),
     [

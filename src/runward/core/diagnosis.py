@@ -103,8 +103,8 @@ def attempts(book: casebook.Casebook) -> int:
 
 def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) -> Finding:
     known = roster.learn(book)
-    if ctx.world_size is None and known.world is not None:
-        ctx = ctx._replace(world_size=known.world)
+    world = ctx.world_size if ctx.world_size is not None else known.world
+    ctx, known = ctx._replace(world_size=world), known._replace(world=world)
     everything = [whose.sure(candidate, book) for candidate in candidates.gather(book)]
     current = boundaries.of_last_attempt(everything, book, attempt)
     found = survival.alive(current, book, ctx)

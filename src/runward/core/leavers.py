@@ -36,7 +36,7 @@ _NOISE = r"[WIEF]\d{4} |\d+%\||Terminating process|[\w./]+:\d+: "
 """Lines of a launcher or of a library before an end."""
 _RULE_LINE, _BLOCK = b"\n----------", 400
 """What begins a launcher's report, and how far above the rank that it names."""
-_MOST_LINES, _LINE = 60, 600
+_MOST_LINES, _LINE, _MANY = 60, 600, 4096
 
 
 class Left(NamedTuple):
@@ -104,13 +104,15 @@ def _told(case: whose.Case) -> Iterator[Left]:
 
 def _ended_well(case: whose.Case, spoke: set[int | None]) -> Left | None:
     """The one rank that torchrun's table does not hold, where it holds all others, and all others lost it."""
-    rows, ranks = {row.rank for row in case.known.rows}, case.book.ranks
+    world = case.known.world
+    rows, ranks = {row.rank for row in case.known.rows}, case.book.ranks | set(range(min(world or 0, _MANY)))
     missing = ranks - rows
-    complete = len(rows) > 1 and rows < ranks and len(case.book.nodes) <= 1
-    if not complete or len(missing) != 1 or missing & spoke or case.known.world not in (None, len(ranks)):
+    told = len(rows) > 1 or (len(rows) == 1 and world is not None)
+    complete = told and rows < ranks and len(case.book.nodes) <= 1
+    if not complete or len(missing) != 1 or missing & spoke or world not in (None, len(ranks)):
         return None
-    told = case.book.of_rule("elastic_failed")
-    return Left(missing.pop(), told[-1], 0) if told else None
+    failed = case.book.of_rule("elastic_failed")
+    return Left(missing.pop(), failed[-1], 0) if failed else None
 
 
 def _verdict(left: Left, words: Words | None) -> candidates.Candidate | None:
