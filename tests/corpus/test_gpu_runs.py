@@ -1,4 +1,4 @@
-"""Real failures on two H200 (PyTorch 2.11, CUDA 13, JAX, Lightning): small trainings, each ended in a known way.
+"""Real failures on two H200, and on one (PyTorch 2.11, CUDA 13, JAX, Lightning): small trainings ended in a known way.
 
 Their labels were written before the runs. Frames inside of libraries and repeated lines are left out of the logs.
 """
@@ -67,6 +67,41 @@ def test_the_trace_of_a_fatal_message_says_less_than_the_message():
     failed = "F1101 10:00:00 71 a.cc:9] Check failed: a == b (1 vs. 2)\n"
     assert judging.verdict(_STEPS + said + failed + trace, exit_code=134).cause == "abort"
     assert judging.verdict(_STEPS + trace, exit_code=134).cause == "abort"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'page = b"<html>429 Too Many Requests</html>" if n == 7 else read(n)',
+        'assert free, "CUDA out of memory. Tried to allocate more than is free"',
+        'raise ValueError("No space left on device") from None',
+    ],
+)
+def test_the_source_text_below_a_frame_tells_what_was_written_and_not_what_happened(source):
+    frames = f'  File "fit.py", line 7, in main\n    {source}\n    ^^^^^^\n'
+    found = judging.verdict(
+        _STEPS + f"Traceback (most recent call last):\n{frames}KeyError: 'sample 7'\n", exit_code=1
+    )
+    assert (found.cause, found.action) == ("exception", "hold")
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "cause"),
+    [
+        ("buffer = torch.empty(size, pin_memory=True)", "CUDA error: out of memory", "host_oom"),
+        ("return tensor.cpu().pin_memory()", "CUDA error: out of memory", "host_oom"),
+        ("buffer = torch.empty(size, device=card)", "CUDA error: out of memory", "gpu_oom"),
+        (
+            "batch = batch.pin_memory().to(card)",
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB",
+            "gpu_oom",
+        ),
+    ],
+    ids=["empty", "method", "on-the-card", "of-the-card"],
+)
+def test_memory_that_is_pinned_is_the_hosts(source, error, cause):
+    trace = f'Traceback (most recent call last):\n  File "fit.py", line 7, in main\n    {source}\n'
+    assert judging.verdict(_STEPS + trace + f"RuntimeError: {error}\n", exit_code=1).cause == cause
 
 
 _OOM = (

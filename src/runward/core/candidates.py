@@ -13,6 +13,8 @@ PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
 """Weights: a proof of its own kind, a specific fault, any exception, a time-out or lost peer, a launcher's echo."""
 TEARDOWN = 8
 """Up to this weight a line only says that a rank was ended by its launcher."""
+_QUOTED = SYMPTOM - 2
+"""What is only shown: a traceback inside of another message, the source text below a frame."""
 _ASIDE = GENERIC - 1
 """An exception that nobody caught says more than what a record says in passing; that says more than a lost peer."""
 LOADED = r"(?i)\b(?:loaded|restored|resumed|continuing)\b"
@@ -92,6 +94,7 @@ ENDS = (_C.TIME_LIMIT, _C.PREEMPTED, _C.NODE_FAILURE, _C.CANCELLED)
 def gather(book: casebook.Casebook) -> list[Candidate]:
     """Every candidate that the log offers, in the order it was read."""
     by_place = _tracebacks(book)
+    code = {(one.file, at) for one in by_place.values() for at in one.code}
     found: list[Candidate] = []
     for entry in book.entries(signals.Role.ROOT, signals.Role.ECHO):
         rule = book.rules.get(entry.signal.rule)
@@ -109,8 +112,8 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         candidate = _by_frames(candidate, traceback.reading if traceback else "")
         if candidate.rule == "faulthandler_bus" and _in_mapped_file(book, entry):
             candidate = candidate._replace(cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
-        if traceback and traceback.quoted:
-            candidate = candidate._replace(weight=min(candidate.weight, 28))
+        if (traceback and traceback.quoted) or (entry.signal.file, entry.signal.offset) in code:
+            candidate = candidate._replace(weight=min(candidate.weight, _QUOTED))
         if traceback and (traceback.named or traceback.bare):
             candidate = candidate._replace(entry=_of_opener(entry, traceback, book))
         found.append(candidate._replace(traceback=traceback))
@@ -197,13 +200,15 @@ _CROWDED = "{workers} processes came to the store of a run of {world}: two launc
 
 
 def _by_frames(candidate: Candidate, reading: str) -> Candidate:
-    """What a full disk, a missing file or a failed request is, by what the frames above it were about."""
+    """What a full disk, a failed request or lack of memory is, by what the frames above it were about."""
     if candidate.cause is _C.DISK_FULL and reading == "memory":
         return candidate._replace(cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
     if candidate.cause is _C.HUB_NETWORK and reading == "service":
         return candidate._replace(cause=_C.NETWORK, action=_A.WAIT, rule=_OWN_SERVICE, summary=_ASKED)
     if candidate.rule == _NOT_THERE and reading == "checkpoint":
         return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_NAMED_WRONG)
+    if candidate.rule == "cuda_error_oom" and reading == "pinned":
+        return candidate._replace(cause=_C.HOST_OOM, action=None, summary=_PINNED)
     return candidate
 
 
@@ -211,6 +216,7 @@ _NOT_THERE = "python_file_missing"
 _NAMED_WRONG = "{rank} was told to load what is not there: {message}"
 _FULL_SHM = "shm_insufficient"
 _OWN_SERVICE, _ASKED = "own_service_down", "a service that the training asks does not answer"
+_PINNED = "{rank} could not get pinned memory of the host"
 _MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
 
 
@@ -343,7 +349,7 @@ def _unknown(one: tracebacks.Traceback, order: int, book: casebook.Casebook) -> 
     return Candidate(
         _C.EXCEPTION,
         None,
-        28 if one.quoted else GENERIC,
+        _QUOTED if one.quoted else GENERIC,
         "python_traceback",
         "{rank} raised {exc}: {message}",
         entry if one.named else book.named(entry),

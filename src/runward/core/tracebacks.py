@@ -11,7 +11,9 @@ from typing import NamedTuple
 from runward.core import prefixes, regexes, signals, speakers, voices
 
 START = "Traceback (most recent call"
-MAX_OPEN, MAX_LINES = 64, 200
+MAX_OPEN, MAX_LINES, MAX_CODE = 64, 200, 64
+_CODE_INDENT = 4
+"""Blanks before the source text below a frame, counted from the opening line."""
 _FRAME = r'File "(?P<path>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<where>\S{1,100}))?'
 _EXCEPTION = r"(?P<name>[A-Za-z_][\w.]{0,150})(?:: ?(?P<message>.*))?$"
 _BAR = r"\d+%\||it/s|s/it|\d/\d+ \["
@@ -26,6 +28,7 @@ _READING = (
     r"|\b(?:resume|restore)(?:_from\w*)?\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b)"
     r"|(?P<memory>\b(?:heap|shared_memory)\.py __init__|_share_f(?:d|ilename))"
     r"|(?P<service>\b(?:vllm|sglang|reward|rollout|rm|judge|inference|generation)_?\w{0,20}(?:client|server|service|remote)\w{0,12}\.py)"
+    r"|(?P<pinned>\bpin_memory(?:=True\b|\(\)|\.py)|\bcudaHost(?:Alloc|Register)\b)"
 )
 """Words of a frame that tell what it reads; the innermost frame that has any decides."""
 _OWNER = r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)"
@@ -67,8 +70,8 @@ class Traceback(NamedTuple):
     ignored: bool = False
     """`Exception ignored in`: clean-up noise of the interpreter."""
     reading: str = ""
-    """`checkpoint` or `data`: what its frames were reading, where they say so; `memory`: they made shared memory.
-    `service`: they asked a server of the run's own."""
+    """`checkpoint` or `data`: what its frames were reading, where they say so; `memory`: they made shared memory;
+    `service`: they asked a server of the run's own; `pinned`: they took memory of the host that a GPU may read."""
     text: str = ""
     named: bool = False
     """The traceback itself says whose it is, whoever prints it."""
@@ -78,6 +81,8 @@ class Traceback(NamedTuple):
     """Only its first line has a prefix: a logger put it before the whole record."""
     rules: tuple[str, ...] = ()
     """The rules that know its last line as a failure, also where of so many such lines this one is not kept."""
+    code: tuple[int, ...] = ()
+    """Offsets of the lines of source text below its frames: they tell what was written, not what happened."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -99,6 +104,7 @@ class _Open:
     bare: bool = False
     """Whether frames came without the prefix of the first line."""
     frames: list[tuple[str, str, str]] = field(default_factory=list)
+    code: list[int] = field(default_factory=list)
     reading: str = ""
     lines: int = 0
 
@@ -202,6 +208,8 @@ class Grouper:
                 return self._finish(group, found, place)
         elif body and group.frames:
             group.reading = _reading(body) or group.reading
+            if front.indent >= group.indent + _CODE_INDENT and place.offset is not None:
+                group.code.append(place.offset)
         if group.lines > MAX_LINES:
             self._open.remove(group)
         return None
@@ -235,6 +243,7 @@ class Grouper:
             named=group.named,
             voice=group.voice,
             bare=group.bare,
+            code=tuple(group.code[-MAX_CODE:]),
         )
 
 
