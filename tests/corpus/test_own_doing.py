@@ -239,3 +239,46 @@ def test_a_loss_of_zero_without_gradient_does_not_heal_one_that_was_no_number():
     log = line(50, "3.1", "20.1") + line(100, "nan", "nan") + line(150, "0.0000", "nan")
     broken = 'Traceback (most recent call last):\n  File "a.py", line 9, in match\nKeyError: (nan, 4)\n'
     assert _judged(log + broken) == ("numerical_instability", "hold")
+
+
+_ASKED = "[rank: 0] Received SIGTERM: 15\n"
+_NEXT = "step 60 | loss 2.31\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (_STEPS + _ASKED, "cancelled"),
+        (_STEPS + _ASKED + _NEXT, "cancelled"),
+        (_STEPS + _ASKED + _NEXT + "step 70 | loss 2.30\n", "none"),
+        (_STEPS + _ASKED + "Training completed in 0:41:07\n", "none"),
+    ],
+    ids=["at-once", "after-the-step-under-way", "went-on", "had-ended"],
+)
+def test_a_program_that_obeys_a_sigterm_and_exits_with_0_did_not_finish(log, cause) -> None:
+    assert _judged(log, exit_code=0)[0] == cause
+
+
+def _missing(path: str, *frames: str) -> str:
+    stack = "".join(
+        f'  File "{frame}", line 7, in {where}\n' for frame, _, where in (f.partition(" ") for f in frames)
+    )
+    return f"Traceback (most recent call last):\n{stack}FileNotFoundError: [Errno 2] No such file or directory: '{path}'\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (
+            _missing("taskset", "/w/go.py <module>", "/usr/lib/python3.12/subprocess.py _execute_child"),
+            "config_error",
+        ),
+        (_missing("taskset", "/w/go.py <module>", "/w/corpus.py read_all"), "data_error"),
+        (_missing("/out/a/ckpt_9.pt", "/w/go.py <module>"), "config_error"),
+        (_missing("/corpus/part_9.pt", "/w/go.py <module>"), "data_error"),
+        (_missing("/out/checkpoint-9/trainer_state.json", "/w/go.py <module>"), "checkpoint_corrupt"),
+    ],
+    ids=["program", "directory", "weights", "data", "part-of-a-checkpoint"],
+)
+def test_a_file_that_is_not_there_is_what_its_name_and_its_frames_say(log, cause) -> None:
+    assert _judged(log, exit_code=1)[0] == cause

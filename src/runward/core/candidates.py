@@ -209,6 +209,8 @@ def _by_frames(candidate: Candidate, reading: str) -> Candidate:
         return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_NAMED_WRONG)
     if candidate.rule == "cuda_error_oom" and reading == "pinned":
         return candidate._replace(cause=_C.HOST_OOM, action=None, summary=_PINNED)
+    if candidate.rule == _NOT_THERE and reading == "program":
+        return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.HOLD, summary=_NO_PROGRAM)
     return candidate
 
 
@@ -217,6 +219,7 @@ _NAMED_WRONG = "{rank} was told to load what is not there: {message}"
 _FULL_SHM = "shm_insufficient"
 _OWN_SERVICE, _ASKED = "own_service_down", "a service that the training asks does not answer"
 _PINNED = "{rank} could not get pinned memory of the host"
+_NO_PROGRAM = "{rank} could not start a program that it needs: {message}"
 _MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
 
 

@@ -190,7 +190,7 @@ def _admitted(
         last = _last_words(found, book) or _gave_up(found, book)
         own_end = standing.reached(book, ctx)
         beside = [c for c in found if c.entry is None and not (own_end and _only_near_its_limit(c))]
-        stopped = [c for c in found if c.ends and not own_end and not book.advances_after(c.order)]
+        stopped = [c for c in found if _asked(c) and not own_end and book.advances_after(c.order) <= 1]
         counted = [c for c in beside if c.weight >= candidates.PROOF]
         return [c for c in found if c.live or c is last or c in counted or c in stopped]
     mark = standing.end_mark(book)
@@ -200,6 +200,11 @@ def _admitted(
         found = [c for c in found if c.order < done or c.cause not in over]
         return [c for c in found if c.order < done or c.weight >= _SHUTDOWN or c.entry is None]
     return found
+
+
+def _asked(candidate: candidates.Candidate) -> bool:
+    """Whether somebody else ended the run: a program that obeys may exit with 0, after the step under way."""
+    return candidate.ends or candidate.cause in (_C.CANCELLED, _C.PREEMPTED)
 
 
 def _only_near_its_limit(candidate: candidates.Candidate) -> bool:

@@ -8,6 +8,8 @@ from runward.core import candidates, casebook, context, failures, rules, signals
 
 _C = failures.Cause
 _COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
+_ASKED = (_C.CANCELLED, _C.PREEMPTED)
+"""Who is asked to end makes the step under way all the same."""
 _OF_START = (_C.UNSCHEDULABLE, _C.IMAGE_ERROR, _C.CONTAINER_ERROR)
 """What keeps a run from its start: of one that runs and makes steps it is over, wherever its events are printed."""
 
@@ -85,7 +87,7 @@ def _needed(candidate: candidates.Candidate, ctx: context.Context, *, well: bool
     if candidate.cause in _COLLECTIVE:
         return 2 if well else 5
     if well:
-        return 1
+        return 2 if candidate.cause in _ASKED else 1
     one = candidate.traceback
     uncaught = one is not None and not one.quoted and not candidate.aside and candidate.rank is not None
     by_signal = ctx.exit is not None and ctx.exit.signum is not None

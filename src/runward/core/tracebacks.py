@@ -26,7 +26,7 @@ _READING = (
     r"(?i)(?P<data>__getitem__|data_?sets?\b|data_?loader|_worker_loop|load_dataset|collate)"
     r"|(?P<checkpoint>(?:load|restore|resume|read)\w*(?:_|from_)(?:checkpoint|ckpt|state|states|weights|optimizer)"
     r"|\b(?:resume|restore)(?:_from\w*)?\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b)"
-    r"|(?P<memory>\b(?:heap|shared_memory)\.py __init__|_share_f(?:d|ilename))"
+    r"|(?P<memory>\b(?:heap|shared_memory)\.py __init__|_share_f(?:d|ilename))|(?P<program>\b_execute_child\b)"
     r"|(?P<service>\b(?:vllm|sglang|reward|rollout|rm|judge|inference|generation)_?\w{0,20}(?:client|server|service|remote)\w{0,12}\.py)"
     r"|(?P<pinned>\bpin_memory(?:=True\b|\(\)|\.py)|\bcudaHost(?:Alloc|Register)\b)"
 )
@@ -71,7 +71,8 @@ class Traceback(NamedTuple):
     """`Exception ignored in`: clean-up noise of the interpreter."""
     reading: str = ""
     """`checkpoint` or `data`: what its frames were reading, where they say so; `memory`: they made shared memory;
-    `service`: they asked a server of the run's own; `pinned`: they took memory of the host that a GPU may read."""
+    `service`: they asked a server of the run's own; `pinned`: they took memory of the host that a GPU may read;
+    `program`: they started one."""
     text: str = ""
     named: bool = False
     """The traceback itself says whose it is, whoever prints it."""
