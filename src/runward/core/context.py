@@ -4,6 +4,7 @@
 are ignored, and words that are not understood are kept as text for the rules.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -146,12 +147,11 @@ def _witnesses(raw: Mapping[str, Any]) -> "tuple[job.Witness, ...]":
         for entry in (given if isinstance(given, list) else ())
         if isinstance(entry, Mapping)
     ]
-    docker = raw.get("docker")
-    killed = _inner(docker, "OOMKilled")
-    words = _flat(docker).replace(" ", "").lower()
-    if killed is True or "oomkilled=true" in words or "oomkilled:true" in words:
+    words = re.sub(r"[\s\"']", "", _flat(raw.get("docker"))).lower()
+    flags = re.findall(r"oomkilled[=:](true|false)", words)
+    if "true" in flags:
         found.append(_witness("docker", "oom_kill", "State.OOMKilled is true"))
-    elif killed is False or "oomkilled=false" in words:
+    elif flags:
         found.append(_witness("docker", "no_oom_kill", "State.OOMKilled is false (no proof by itself)"))
     return tuple(found[:32])
 
@@ -174,6 +174,9 @@ def _node(raw: Mapping[str, Any], k8s: object) -> str | None:
 
 
 def _flat(value: object) -> str:
+    """As a log would print it: of an object its JSON, whose words are not Python's."""
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)[:_LIMIT]
     return "" if value is None else str(value)[:_LIMIT]
 
 
