@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from runward.core import casebook, exits, failures, regexes, rules, signals, tracebacks, xids
+from runward.core import casebook, exits, failures, regexes, rules, signals, tracebacks, vicinity, xids
 
 _C, _A = failures.Cause, failures.Action
 PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
@@ -98,7 +98,7 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
     found: list[Candidate] = []
     for entry in book.entries(signals.Role.ROOT, signals.Role.ECHO):
         rule = book.rules.get(entry.signal.rule)
-        if rule is None:
+        if rule is None or vicinity.asks(entry.signal):
             continue
         candidate = _candidate(entry, rule)
         if candidate is None:

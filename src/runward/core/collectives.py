@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runward.core import candidates, casebook, context, failures, signals
+from runward.core import candidates, casebook, context, failures, rules, signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +380,15 @@ def _silent(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
 ) -> Suspects | None:
     """The few ranks that say nothing while all others complain of the time-out."""
-    complaining = {c.rank for c in found if c.rank is not None and c.complains and _says_itself(c)}
+    asked = {_place(entry) for entry in book.saying(rules.Says.ASKED)}
+    complaining = {
+        c.rank
+        for c in found
+        if c.rank is not None
+        and c.complains
+        and _says_itself(c)
+        and (not c.entry or _place(c.entry) not in asked)
+    }
     known = set(book.ranks)
     if ctx.world_size and ctx.world_size <= _MOST_RANKS:
         known |= set(range(ctx.world_size))
@@ -393,3 +401,8 @@ def _silent(
         return None
     why = "it alone does not report the time-out" if len(silent) == 1 else "they alone report nothing"
     return Suspects(tuple(silent), why, proven=len(silent) == 1 and len(known) == 2)
+
+
+def _place(entry: casebook.Entry) -> tuple[str | None, int | None]:
+    """Where the line of an entry begins."""
+    return entry.signal.file, entry.signal.offset

@@ -26,6 +26,7 @@ _FIELDS = re.compile(r"(?:\{[^{}]*\})+")
 class Says(StrEnum):
     """What a line tells beside its role and cause.
 
+    asked: a rank is told of another one's time-out: that is no complaint of its own.
     begins: a launcher or a trainer starts: behind the end of an earlier one it is a new attempt.
     damaged: a file ends early or does not decode; the frames above it tell whether that is data or a checkpoint.
     early_stop: the training ends itself by its own measure. ended_first: a launcher names the rank that ended first.
@@ -37,6 +38,7 @@ class Says(StrEnum):
     waits: a process says again and again that it waits for another one: a live run without steps hangs.
     """
 
+    ASKED = "asked"
     BEGINS = "begins"
     DAMAGED = "damaged"
     EARLY_STOP = "early_stop"

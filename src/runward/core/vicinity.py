@@ -77,6 +77,20 @@ _TITLE = (
 )
 
 
+_QUESTION = (
+    r"(?:\[?[\w.-]{1,40}@[^\n$#]{1,100}|[\w.-]{1,40}:[~/][^\n$#]{0,100})?[$#+]{1,3} (?:sudo )?"
+    r"(?:(?:docker|podman|kubectl|oc) (?:inspect|describe|get|logs|events|ps|top)|e?grep|zgrep|rg|awk|sed"
+    r"|cat|tail|head|less|dmesg|journalctl|sacct|scontrol show|squeue|sinfo|nvidia-smi|ls|df|free|ps|echo)\b"
+)
+"""A command that only looks, as a person or `set -x` leaves it in a log: its words are those that were looked for."""
+
+
+def asks(signal: signals.Signal) -> bool:
+    """Whether a line is such a command and no answer."""
+    head = signal.text[:160]
+    return any(mark in head for mark in ("$ ", "# ", "+ ")) and bool(regexes.ready(_QUESTION).match(head))
+
+
 def above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
     """The kept text right above a line, 4 KiB at most."""
     text, at = _kept(signal, book)

@@ -1,0 +1,57 @@
+"""A command that looks for a cause, and a rank that is told of another one's time-out, are no causes themselves."""
+
+import pytest
+
+from corpus import judging
+
+STEPS = "".join(f"step {n} loss {4 - n / 100:.3f}\n" for n in range(30))
+ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\nValueError: bad layout\n'
+LOOKS = {
+    "docker": '$ docker inspect -f "{{.State.ExitCode}} {{.State.OOMKilled}}" trainer\n1 false\n',
+    "kubectl": "$ kubectl describe pod trainer-0 | grep -c OOMKilled\n0\n",
+    "root": '# dmesg | grep -i "Out of memory: Killed process"\n',
+    "prompt": 'me@box:~/run$ journalctl -k | grep "Out of memory: Killed process"\n',
+    "trace": "+ grep -c OOMKilled state.json\n0\n",
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_a_command_looks_for_is_not_what_happened(look):
+    assert judging.verdict(STEPS + ERROR + LOOKS[look], exit_code=1).cause == "exception"
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_its_answer_counts(look):
+    killed = "kernel: Out of memory: Killed process 4242 (python) total-vm:99kB, anon-rss:98kB\n"
+    assert judging.verdict(STEPS + LOOKS[look] + killed, exit_code=137).cause == "host_oom"
+
+
+def _timed_out(rank):
+    return (
+        f"[rank{rank}]:[E511 09:48:31.4 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=88, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600025 "
+        "milliseconds before timing out.\n"
+    )
+
+
+@pytest.mark.parametrize("missing", [0, 5, 7])
+def test_who_is_asked_for_its_records_has_not_complained_itself(missing):
+    front = f"[rank{missing}]:[E511 09:48:32.1 ProcessGroupNCCL.cpp:1682] [PG ID 0 PG GUID 0(default_pg) Rank {missing}]"
+    asked = (
+        f"{front} Observed flight recorder dump signal from another rank via TCPStore.\n"
+        f"{front} Received a dump signal due to a collective timeout from  rank {(missing + 1) % 8} and we will try our "
+        "best to dump the debug info. Last enqueued NCCL work: 87, last completed NCCL work: 87.\n"
+    )
+    log = STEPS + "".join(_timed_out(rank) for rank in range(8) if rank != missing) + asked
+    assert judging.verdict(log, exit_code=1).rank == missing
+
+
+def test_a_device_number_is_no_rank_where_ranks_are_beyond_one_machine():
+    log = (
+        "[rank31]: iteration 3/ 50 | lm loss: 10.8\n"
+        "m3-2:1881:2044 [1] include/alloc.h:228 NCCL WARN Cuda failure 2 'out of memory'\n"
+        "[rank17]: ncclUnhandledCudaError: Call to CUDA function failed.\n"
+        "[rank17]: Last error:\n"
+        "[rank17]: Failed to CUDA calloc async 6291456 bytes\n"
+    )
+    assert judging.verdict(log, exit_code=1).rank == 17
