@@ -274,20 +274,15 @@ class Casebook:
 
     def named(self, entry: Entry) -> Entry:
         """The entry with the rank of its speaker, where other lines tell it."""
-        signal = entry.signal
+        signal, voice = entry.signal, entry.signal.voice
         home = self.homes.get(signal.file)
-        if (
-            home is not None
-            and not signal.voice.node
-            and (signal.voice.assumed or signal.voice == voices.NOBODY)
-        ):
-            number = signal.voice.number
-            rank = home.rank if number is None or home.base is None else home.base + number
-            rank = signal.rank if rank is None else rank
-        elif not (signal.voice.assumed or (signal.rank is None and signal.voice is not voices.NOBODY)):
-            return entry
+        if home is not None and home.covers(voice):
+            at_home = home.rank_of(voice)
+            rank = signal.rank if at_home is None else at_home
+        elif voice.assumed or (signal.rank is None and voice is not voices.NOBODY):
+            rank = self.voices.rank(voice)
         else:
-            rank = self.voices.rank(signal.voice)
+            return entry
         return entry if rank == signal.rank else entry._replace(signal=signal._replace(rank=rank))
 
     def advances_after(self, order: int) -> int:

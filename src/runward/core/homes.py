@@ -7,7 +7,7 @@ section. Nothing is taken where two logs say the same or one says several.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from runward.core import casebook, regexes, signals
+from runward.core import casebook, regexes, signals, voices
 
 _OWN = (
     rb"(?im)(?<![a-z_])rank[=:] ?['\"]?(?P<rank>\d{1,6})['\"]?[,; ]{1,3}world_?size[=:]"
@@ -27,6 +27,14 @@ class Home(NamedTuple):
     rank: int | None = None
     base: int | None = None
     """The rank of the process with the local number 0."""
+
+    def covers(self, voice: voices.Voice) -> bool:
+        """Whether it is the home of a speaker: one that names no rank for sure, and no node."""
+        return not voice.node and (voice.assumed or voice == voices.NOBODY)
+
+    def rank_of(self, voice: voices.Voice) -> int | None:
+        """The rank of such a speaker."""
+        return self.rank if voice.number is None or self.base is None else self.base + voice.number
 
 
 def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
