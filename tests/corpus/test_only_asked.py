@@ -55,3 +55,27 @@ def test_a_device_number_is_no_rank_where_ranks_are_beyond_one_machine():
         "[rank17]: Failed to CUDA calloc async 6291456 bytes\n"
     )
     assert judging.verdict(log, exit_code=1).rank == 17
+
+
+def test_who_differs_from_all_others_in_its_model_is_the_one():
+    said = "DDP expects same model across all ranks, but Rank {} has {} params, while rank {} has inconsistent {} params."
+    log = "".join(
+        f"[rank{rank}]: RuntimeError: {said.format(rank, own, other, theirs)}\n"
+        for rank, own, other, theirs in (
+            (2, 291, 6, 293),
+            (0, 291, 6, 293),
+            (6, 293, 0, 291),
+            (1, 291, 6, 293),
+        )
+    )
+    assert judging.verdict(STEPS + log, exit_code=1).rank == 6
+
+
+def test_of_a_run_that_a_person_interrupts_no_rank_is_named():
+    log = (
+        "W0101 12:00:00.000000 50 torch/distributed/elastic/agent/server/api.py:719] Received Signals.SIGINT death "
+        "signal, shutting down workers\n[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "t.py", line 70, in <module>\n[rank1]: KeyboardInterrupt\n'
+    )
+    found = judging.verdict(STEPS + log, exit_code=1)
+    assert (found.cause, found.rank) == ("cancelled", None)

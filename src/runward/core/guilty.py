@@ -64,6 +64,8 @@ def rank(
     """The rank of the chosen cause, or None where nothing tells one from the others."""
     if chosen.cause in (_C.NONE, *failures.TIMEOUTS):
         return None
+    if chosen.cause is _C.CANCELLED and book.that_say(rules.Says.TOLD_TO_END):
+        return None  # the launcher was asked, and asked every rank in its turn
     case = whose.Case(chosen, found, book, known)
     if lost_peer(chosen, book):
         return _awaited(book) if chosen.cause is _C.RENDEZVOUS else _missed(case)
