@@ -79,3 +79,17 @@ def test_of_a_run_that_a_person_interrupts_no_rank_is_named():
     )
     found = judging.verdict(STEPS + log, exit_code=1)
     assert (found.cause, found.rank) == ("cancelled", None)
+
+
+def test_a_pod_whose_last_word_is_killed_is_the_one_that_the_node_killed_for_its_memory():
+    pods = ("ft-master-0", "ft-worker-0", "ft-worker-1", "ft-worker-2")
+    log = "".join(
+        f"{pod} pytorch RANK={rank} WORLD_SIZE=4 MASTER_ADDR=ft-master-0\n" for rank, pod in enumerate(pods)
+    ) + (
+        "".join(f'ft-master-0 pytorch {{"step": {step}, "loss": 5.{step}}}\n' for step in range(500, 520))
+        + "ft-worker-2 pytorch Killed\n"
+        "ft-worker-0 pytorch RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.2.7.31]:40112\n"
+        "ml  12s  Warning  OOMKilling  node/gk-44  Memory cgroup out of memory: Killed process 2210917 (python)\n"
+    )
+    found = judging.verdict(log, exit_code=137)
+    assert (found.cause, found.rank) == ("host_oom", 3)
