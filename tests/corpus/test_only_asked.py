@@ -93,3 +93,7 @@ def test_a_pod_whose_last_word_is_killed_is_the_one_that_the_node_killed_for_its
     )
     found = judging.verdict(log, exit_code=137)
     assert (found.cause, found.rank) == ("host_oom", 3)
+
+
+def test_a_line_that_only_ends_with_the_word_killed_is_no_end():
+    assert judging.verdict(STEPS + "the last state of the job is Killed\n", exit_code=0).cause == "none"
