@@ -20,6 +20,17 @@ def verdict(log: str | Mapping[str, str], **context: object) -> failures.Verdict
     return judge(log, **context).verdict
 
 
+def guess(log: str, **context: object) -> tuple[str, int | None]:
+    """Cause and rank; of a run that ended with 1 where nothing is told of it."""
+    found = verdict(log, **(context or {"exit_code": 1}))
+    return found.cause, found.rank
+
+
+def said(front: str, text: str) -> str:
+    """`text` with `front` before each line."""
+    return "".join(f"{front}{line}\n" for line in text.splitlines())
+
+
 def evidence(log: str, **context: object) -> tuple[failures.Evidence, ...]:
     """The lines that prove the verdict on a log."""
     return judge(log, **context).evidence

@@ -20,13 +20,9 @@ _FRONTS = [
 ]
 
 
-def _said(front: str, text: str) -> str:
-    return "".join(f"{front}{line}\n" for line in text.splitlines())
-
-
 def _steps(*fronts: str) -> str:
     return "".join(
-        _said(front, f"step {step}/900 | loss 2.{step}") for step in range(1, 4) for front in fronts
+        judging.said(front, f"step {step}/900 | loss 2.{step}") for step in range(1, 4) for front in fronts
     )
 
 
@@ -50,8 +46,8 @@ def _judged(log: str) -> tuple[str, int | None]:
 
 @pytest.mark.parametrize(("a", "b"), _FRONTS)
 def test_a_table_behind_the_name_of_its_host_tells_whose_the_exception_is(a: str, b: str) -> None:
-    told = _said(a, _agent(1, 1, 29, "node-a")) + _said(b, _agent(6, 1, 21, "node-b"))
-    log = _steps(a, b) + _said(a, _TRACE + _ECHO) + _said(b, _TRACE + "KeyError: 'mask'")
+    told = judging.said(a, _agent(1, 1, 29, "node-a")) + judging.said(b, _agent(6, 1, 21, "node-b"))
+    log = _steps(a, b) + judging.said(a, _TRACE + _ECHO) + judging.said(b, _TRACE + "KeyError: 'mask'")
     assert _judged(log + told) == ("exception", 6)
 
 
@@ -70,5 +66,5 @@ def test_a_table_behind_the_name_of_its_host_tells_whose_the_exception_is(a: str
 def test_of_two_agents_the_one_with_the_earlier_end_or_the_stronger_one_is_told(
     a, b, first, second, expected
 ):
-    told = _said(a, _agent(*first, "node-a")) + _said(b, _agent(*second, "node-b"))
+    told = judging.said(a, _agent(*first, "node-a")) + judging.said(b, _agent(*second, "node-b"))
     assert _judged(_steps(a, b) + told) == expected

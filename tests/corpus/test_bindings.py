@@ -9,15 +9,6 @@ _STEPS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
 _LOST = "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error\n"
 
 
-def _guess(log: str, **context: object) -> tuple[str, int | None]:
-    found = judging.verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.rank
-
-
-def _said(front: str, text: str) -> str:
-    return "".join(f"{front}{line}\n" for line in text.splitlines())
-
-
 def _each(line: str, ranks: range, a_node: int = 4) -> str:
     """One line a rank: `r` the rank, `n` its node, `k` its number there, `p` its process."""
     return "".join(line.format(r=r, n=r // a_node, k=r % a_node, p=700 + r) + "\n" for r in ranks)
@@ -37,12 +28,12 @@ _CRASH = "Caught signal 11 (Segmentation fault: address not mapped to object at 
     ids=["threads", "short", "blank", "stamped"],
 )
 def test_a_crash_that_ucx_reports_is_that_of_the_process_in_its_bracket(front: str) -> None:
-    assert _guess(_WORLD + _SPAWNED + _STEPS + front + _CRASH) == ("segfault", 7)
+    assert judging.guess(_WORLD + _SPAWNED + _STEPS + front + _CRASH) == ("segfault", 7)
 
 
 def test_open_mpi_writes_a_process_with_leading_zeros() -> None:
     said = "[n2:00709] *** Process received signal ***\n[n2:00709] Signal: Segmentation fault (11)\n"
-    assert _guess(_WORLD + _SPAWNED + _STEPS + said) == ("segfault", 7)
+    assert judging.guess(_WORLD + _SPAWNED + _STEPS + said) == ("segfault", 7)
 
 
 def test_the_name_of_a_machine_may_be_a_containers_id() -> None:
@@ -50,7 +41,7 @@ def test_the_name_of_a_machine_may_be_a_containers_id() -> None:
         "9e379b1f2389:{p}:{p}9 [{k}] NCCL INFO ncclCommInitRank comm 0x5 rank {r} nranks 4 cudaDev {k} busId {r}b000 - Init COMPLETE",
         range(4),
     )
-    assert _guess(init + _STEPS + "[9e379b1f2389:702 :6:1738] " + _CRASH) == ("segfault", 2)
+    assert judging.guess(init + _STEPS + "[9e379b1f2389:702 :6:1738] " + _CRASH) == ("segfault", 2)
 
 
 _KILLED = "[812.1] Memory cgroup out of memory: Killed process 706 (python3) total-vm:8kB, anon-rss:4kB\n"
@@ -68,7 +59,7 @@ _KILLED = "[812.1] Memory cgroup out of memory: Killed process 706 (python3) tot
     ids=["nccl-tests", "slurm", "open-mpi", "mpich", "ray"],
 )
 def test_a_process_is_the_rank_that_a_launchers_variables_give_it(line: str) -> None:
-    assert _guess(_each(line, range(8)) + _STEPS + _KILLED) == ("host_oom", 6)
+    assert judging.guess(_each(line, range(8)) + _STEPS + _KILLED) == ("host_oom", 6)
 
 
 _CHANNELS = [
@@ -82,12 +73,12 @@ _CHANNELS = [
 
 @pytest.mark.parametrize("line", _CHANNELS, ids=["send", "receive", "old", "trees", "comm"])
 def test_a_process_tells_its_rank_in_nccls_channels(line: str) -> None:
-    assert _guess(_each(line, range(8)) + _STEPS + "[n1:706:0:2400] " + _CRASH) == ("segfault", 6)
+    assert judging.guess(_each(line, range(8)) + _STEPS + "[n1:706:0:2400] " + _CRASH) == ("segfault", 6)
 
 
 def test_channels_of_two_communicators_tell_no_rank() -> None:
     told = _each(_CHANNELS[0], range(8)) + _each(_CHANNELS[0].replace("{r}[", "{k}["), range(8))
-    assert _guess(told + _STEPS + "[n1:706:0:2400] " + _CRASH) == ("segfault", None)
+    assert judging.guess(told + _STEPS + "[n1:706:0:2400] " + _CRASH) == ("segfault", None)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +92,10 @@ def test_channels_of_two_communicators_tell_no_rank() -> None:
     ids=["nodes", "list", "words", "srun"],
 )
 def test_the_ranks_of_a_node_make_one_of_a_number_beside_it(told: str) -> None:
-    assert _guess(told + _STEPS + _said("[n2:5] ", _TRACE + "KeyError: 'x'")) == ("exception", 13)
+    assert judging.guess(told + _STEPS + judging.said("[n2:5] ", _TRACE + "KeyError: 'x'")) == (
+        "exception",
+        13,
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,19 +108,19 @@ def test_the_ranks_of_a_node_make_one_of_a_number_beside_it(told: str) -> None:
     ids=["memory", "gpu", "gone"],
 )  # fmt: skip
 def test_where_each_node_has_one_rank_a_node_is_one(line: str, cause: str) -> None:
-    assert _guess(_each("n{r}: rank {r} world_size=4", range(4)) + _STEPS + line) == (cause, 2)
+    assert judging.guess(_each("n{r}: rank {r} world_size=4", range(4)) + _STEPS + line) == (cause, 2)
 
 
 def test_a_gpus_number_in_the_driver_is_not_the_one_in_its_process() -> None:
     said = "n1:{p}:{p}1 [0] NCCL INFO ncclCommInitRank comm 0x5 rank {r} nranks 4 cudaDev 0 nvmlDev {v} busId {v}b000 - Init COMPLETE"
     told = "".join(said.format(p=700 + r, r=r, v=3 - r) + "\n" for r in range(4))
-    assert _guess(f"{told}{_STEPS}n1: GPU 3 has fallen off the bus\n") == ("gpu_hardware", 0)
+    assert judging.guess(f"{told}{_STEPS}n1: GPU 3 has fallen off the bus\n") == ("gpu_hardware", 0)
 
 
 def test_a_gpu_is_known_by_its_serial_name_too() -> None:
     name = "GPU-5a3c{}000-aaaa-bbbb-cccc-0123456789ab"
     told = "".join(f"GPU {k}: NVIDIA H100 80GB HBM3 (UUID: {name.format(k)})\n" for k in range(8))
-    assert _guess(f"{told}{_STEPS}DCGM: {name.format(3)}: GPU has fallen off the bus\n") == (
+    assert judging.guess(f"{told}{_STEPS}DCGM: {name.format(3)}: GPU has fallen off the bus\n") == (
         "gpu_hardware",
         3,
     )
@@ -135,7 +129,7 @@ def test_a_gpu_is_known_by_its_serial_name_too() -> None:
 def test_an_actor_that_died_is_known_by_its_id() -> None:
     told = "".join(f"worker rank {r} started, actor_id={7777777 * (r + 3):032x}\n" for r in range(4))
     died = f"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tactor_id: {7777777 * 5:032x}\n"
-    assert _guess(told + _STEPS + died)[1] == 2
+    assert judging.guess(told + _STEPS + died)[1] == 2
 
 
 def test_the_rank_in_a_group_of_processes_is_not_the_one_of_the_run() -> None:
@@ -149,7 +143,9 @@ def _files(front: str) -> dict[str, str]:
     log = {}
     for rank in range(4):
         name = f"n{rank // 2}/attempt_0/{rank % 2}/stderr.log"
-        log[name] = _said(front.format(rank), _STEPS) + (_TRACE + "KeyError: 'x'\n" if rank == 3 else "")
+        log[name] = judging.said(front.format(rank), _STEPS) + (
+            _TRACE + "KeyError: 'x'\n" if rank == 3 else ""
+        )
     return log
 
 
@@ -170,11 +166,11 @@ _TABLES = {
 
 @pytest.mark.parametrize("table", _TABLES.values(), ids=_TABLES)
 def test_a_table_of_ranks_binds_what_its_columns_hold(table: str) -> None:
-    assert _guess(table + _STEPS + _KILLED) == ("host_oom", 6)
-    assert _guess(table + _STEPS + "n1: GPU 2 has fallen off the bus\n") == ("gpu_hardware", 6)
+    assert judging.guess(table + _STEPS + _KILLED) == ("host_oom", 6)
+    assert judging.guess(table + _STEPS + "n1: GPU 2 has fallen off the bus\n") == ("gpu_hardware", 6)
     if "bus" in table:
         gone = "n1 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
-        assert _guess(table + _STEPS + gone) == ("gpu_hardware", 6)
+        assert judging.guess(table + _STEPS + gone) == ("gpu_hardware", 6)
 
 
 @pytest.mark.parametrize(
@@ -188,12 +184,12 @@ def test_a_table_of_ranks_binds_what_its_columns_hold(table: str) -> None:
     ids=["dict", "pairs", "ps", "accelerate"],
 )
 def test_a_process_is_the_rank_of_any_list_that_holds_both(told: str, rank: int) -> None:
-    assert _guess(told + _STEPS + _KILLED) == ("host_oom", rank)
+    assert judging.guess(told + _STEPS + _KILLED) == ("host_oom", rank)
 
 
 def test_a_node_on_which_ranks_said_who_they_are_has_a_block_of_them() -> None:
     told = _each("n{n}: initializing distributed: GLOBAL_RANK: {r}, MEMBER: 1/8", range(8))
-    assert _guess(told + _STEPS + "n1: GPU 2 has fallen off the bus\n") == ("gpu_hardware", 6)
+    assert judging.guess(told + _STEPS + "n1: GPU 2 has fallen off the bus\n") == ("gpu_hardware", 6)
 
 
 _ENDED = "E01 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -11) local_rank: 2 (pid: 39) of binary: python\n"
@@ -220,7 +216,7 @@ _SPAWN = (
     ids=["one-node", "detectron", "detectron-argv", "accelerate", "torchrun", "dashes", "elastic", "slurm", "not-told", "one-machine"],
 )  # fmt: skip
 def test_a_launchers_local_number_is_a_rank_by_its_place_among_the_nodes(ended, told, rank) -> None:
-    assert _guess(told + _STEPS + ended) == ("segfault", rank)
+    assert judging.guess(told + _STEPS + ended) == ("segfault", rank)
 
 
 _NCCL = _each(
@@ -240,7 +236,7 @@ _REFUSED = "{n}:{p}:98 [5] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got compl
 def test_whose_own_card_failed_stands_before_whose_transfer_did(port, refused, rank) -> None:
     """Of two nodes with eight ranks each one told its own: those that are left are the other's."""
     log = _NCCL + _STEPS + _PORT.format(n=port[0], p=port[1]) + _REFUSED.format(n=refused[0], p=refused[1])
-    assert _guess(log) == ("nccl_error", rank)
+    assert judging.guess(log) == ("nccl_error", rank)
 
 
 _XID = "[812345.118] NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
@@ -258,19 +254,19 @@ _TASK = "srun: error: nv-042: task 12: Aborted (core dumped)\n"
     ids=["two-tasks", "all-tasks", "by-rank", "by-place"],
 )
 def test_a_gpu_that_failed_is_that_of_the_rank_by_its_address(log: str) -> None:
-    assert _guess(_STEPS + log) == ("gpu_hardware", 12)
+    assert judging.guess(_STEPS + log) == ("gpu_hardware", 12)
 
 
 def test_a_process_that_sees_some_gpus_counts_them_from_its_own_first() -> None:
     told = _each("LOCAL_RANK: {k} - CUDA_VISIBLE_DEVICES: [4,5,6,7]", range(4))
-    assert _guess(told + _STEPS + "watch: GPU 6 has fallen off the bus\n") == ("gpu_hardware", 2)
+    assert judging.guess(told + _STEPS + "watch: GPU 6 has fallen off the bus\n") == ("gpu_hardware", 2)
     told = _each("[rank{r}] LOCAL_RANK={k} CUDA_VISIBLE_DEVICES=0", range(4))
-    assert _guess(told + _STEPS + "watch: GPU 0 has fallen off the bus\n")[1] is None
+    assert judging.guess(told + _STEPS + "watch: GPU 0 has fallen off the bus\n")[1] is None
 
 
 def test_two_containers_with_the_same_process_ids_are_not_taken_for_each_other() -> None:
     told = _each("n0:{p}:{p}1 [{k}] NCCL INFO ncclCommInitRank comm 0x7 rank {r} nranks 8 cudaDev {k} busId {k}b000", range(4))  # fmt: skip
-    assert _guess(told + _STEPS + "[n1:702:0:2400] " + _CRASH)[1] is None
+    assert judging.guess(told + _STEPS + "[n1:702:0:2400] " + _CRASH)[1] is None
 
 
 _CUT = f"{_TRACE}RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory\n"
@@ -289,7 +285,10 @@ _CUT = f"{_TRACE}RuntimeError: PytorchStreamReader failed reading zip archive: f
     ids=["deepspeed", "same-rank", "lightning"],
 )  # fmt: skip
 def test_another_rank_that_ends_its_load_begins_no_new_attempt(begun: str, done: str) -> None:
-    assert _guess(f"{begun}\n{_said('[rank6]: ', _CUT)}{done}\n{_LOST}") == ("checkpoint_corrupt", 6)
+    assert judging.guess(f"{begun}\n{judging.said('[rank6]: ', _CUT)}{done}\n{_LOST}") == (
+        "checkpoint_corrupt",
+        6,
+    )
 
 
 @pytest.mark.parametrize(
@@ -298,7 +297,7 @@ def test_another_rank_that_ends_its_load_begins_no_new_attempt(begun: str, done:
     ids=["words", "path"],
 )
 def test_a_load_that_is_announced_after_the_end_begins_one(again: str) -> None:
-    assert _guess(f"{again}{_STEPS}{_said('[rank6]: ', _CUT)}{again}{_LOST}")[0] == "nccl_error"
+    assert judging.guess(f"{again}{_STEPS}{judging.said('[rank6]: ', _CUT)}{again}{_LOST}")[0] == "nccl_error"
 
 
 _MONITOR = "(raylet, ip=10.0.0.1) node_manager.cc:3069: 1 Workers (tasks / actors) killed due to memory pressure (OOM)\n"
@@ -310,12 +309,12 @@ _WATCHDOG = "(W pid=702, ip=10.0.0.0) [rank2]:[E416 13:21:26.967565300 ProcessGr
 def test_a_line_of_the_same_cause_names_the_process_that_the_first_one_leaves_out() -> None:
     told = _each("(W pid={p}, ip=10.0.0.{n}) [rank{r}] ready", range(8))
     log = told + _STEPS + _MONITOR + _WATCHDOG + _TRACE + _MEMORY + _TASK_OF
-    assert _guess(log) == ("host_oom", 6)
+    assert judging.guess(log) == ("host_oom", 6)
 
 
 def test_no_record_of_native_code_introduces_a_traceback() -> None:
     told = _each("(W pid={p}, ip=10.0.0.{n}) [rank{r}] ready", range(4))
-    assert _guess(told + _STEPS + _WATCHDOG + _TRACE + "KeyError: 'mask'\n") == ("exception", None)
+    assert judging.guess(told + _STEPS + _WATCHDOG + _TRACE + "KeyError: 'mask'\n") == ("exception", None)
 
 
 @pytest.mark.parametrize(
@@ -328,17 +327,17 @@ def test_no_record_of_native_code_introduces_a_traceback() -> None:
 )
 def test_what_all_ranks_compute_alike_is_the_matter_of_none(said: str, rank: int | None) -> None:
     log = f"{_STEPS}-- Process 3 terminated with the following error:\n{_TRACE}{said}\n"
-    assert _guess(log) == ("numerical_instability", rank)
+    assert judging.guess(log) == ("numerical_instability", rank)
 
 
 def test_a_kernel_that_finds_no_number_is_no_wrong_index() -> None:
     said = "[rank4]:/w/c10d/NanCheck.cu:217: checkForNaN: block: [0,0,0], thread: [3,0,0] Assertion `!isnan(x)` failed.\n"
     end = "[rank4]: RuntimeError: CUDA error: device-side assert triggered\n"
-    assert _guess(_STEPS + said + end + _LOST) == ("numerical_instability", 4)
+    assert judging.guess(_STEPS + said + end + _LOST) == ("numerical_instability", 4)
 
 
 def test_a_task_of_a_cluster_spec_is_a_speaker() -> None:
-    log = _said("/job:worker/replica:0/task:0: ", _STEPS) + _said(
+    log = judging.said("/job:worker/replica:0/task:0: ", _STEPS) + judging.said(
         "/job:worker/replica:0/task:3: ", _TRACE + "KeyError: 'x'"
     )
-    assert _guess(log) == ("exception", 3)
+    assert judging.guess(log) == ("exception", 3)

@@ -13,10 +13,6 @@ _FAULT = _TRACE + "KeyError: 'mask'\n"
 _STEPS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
 
 
-def _said(front: str, text: str) -> str:
-    return "".join(f"{front}{line}\n" for line in text.splitlines())
-
-
 def _judged(log: str | dict[str, str]) -> tuple[str, int | None]:
     found = judging.verdict(log, exit_code=1)
     return found.cause, found.rank
@@ -51,7 +47,7 @@ def test_a_local_number_counts_from_its_nodes_first_rank(as_one: bool) -> None:
     nodes = {"fit-x.log": (0, _ECHO), "fit-y.log": (1, _FAULT)}
     logs = {
         name: f"+ torchrun --nnodes 2 --node_rank {index} --nproc_per_node 4 fit.py\n"
-        + _said("[default2]:", _STEPS + end)
+        + judging.said("[default2]:", _STEPS + end)
         for name, (index, end) in nodes.items()
     }
     assert _judged(_joined(logs) if as_one else logs) == ("exception", 6)
@@ -79,6 +75,9 @@ def test_what_all_ranks_of_one_node_tell_is_the_matter_of_none_of_them() -> None
 
 def test_a_full_disk_that_three_ranks_meet_is_nobodys() -> None:
     full = _TRACE + "OSError: [Errno 28] No space left on device: '/ck/part'\n"
-    start = "".join(_said(f"[rank{r}]: ", _STEPS) for r in range(8))
-    assert _judged(start + "".join(_said(f"[rank{r}]: ", full) for r in (6, 4, 5))) == ("disk_full", None)
-    assert _judged(start + _said("[rank6]: ", full)) == ("disk_full", 6)
+    start = "".join(judging.said(f"[rank{r}]: ", _STEPS) for r in range(8))
+    assert _judged(start + "".join(judging.said(f"[rank{r}]: ", full) for r in (6, 4, 5))) == (
+        "disk_full",
+        None,
+    )
+    assert _judged(start + judging.said("[rank6]: ", full)) == ("disk_full", 6)

@@ -19,15 +19,6 @@ _TITLES = [
 _NAMES = ["plain", "host", "numbered", "of", "what", "comment", "tail", "cat"]
 
 
-def _guess(log: str, **context: object) -> tuple[str, int | None]:
-    found = judging.verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.rank
-
-
-def _said(front: str, text: str) -> str:
-    return "".join(f"{front}{line}\n" for line in text.splitlines())
-
-
 def _launch(index: int) -> str:
     return f"+ torchrun --nproc_per_node 4 --nnodes 2 --node_rank {index} fit.py\n"
 
@@ -39,37 +30,41 @@ def _two(title: str, first: str, second: str) -> str:
 
 @pytest.mark.parametrize("title", _TITLES, ids=_NAMES)
 def test_a_local_rank_under_the_title_of_a_node_is_a_rank_of_that_node(title: str) -> None:
-    fault = _said("[default3]:", _TRACE + "KeyError: 'mask'")
-    log = _two(title, _launch(0) + _said("[default0]:", _STEPS), _launch(1) + fault)
-    assert _guess(log) == ("exception", 7)
+    fault = judging.said("[default3]:", _TRACE + "KeyError: 'mask'")
+    log = _two(title, _launch(0) + judging.said("[default0]:", _STEPS), _launch(1) + fault)
+    assert judging.guess(log) == ("exception", 7)
     failed = "E0505 05:05:06.000000 210 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -9) local_rank: 1 (pid: 222) of binary: /usr/bin/python3\n"
-    assert _guess(_two(title, _launch(0) + _STEPS, _launch(1) + failed)) == ("killed", 5)
+    assert judging.guess(_two(title, _launch(0) + _STEPS, _launch(1) + failed)) == ("killed", 5)
 
 
 def test_a_title_may_hold_no_more_than_the_number_of_a_node() -> None:
-    fault = _said("[default0]:[rank4]: ", _STEPS) + _said("[default3]:", _TRACE + "KeyError: 'mask'")
-    log = "=== node 0 ===\n" + _said("[default0]:[rank0]: ", _STEPS) + "=== node 1 (cn-7) ===\n" + fault
-    assert _guess(log) == ("exception", 7)
+    fault = judging.said("[default0]:[rank4]: ", _STEPS) + judging.said(
+        "[default3]:", _TRACE + "KeyError: 'mask'"
+    )
+    log = (
+        "=== node 0 ===\n" + judging.said("[default0]:[rank0]: ", _STEPS) + "=== node 1 (cn-7) ===\n" + fault
+    )
+    assert judging.guess(log) == ("exception", 7)
 
 
 @pytest.mark.parametrize(
     "names", [("cn01.log", "cn02.log"), ("node-0.log", "node-1.log"), ("j8_n1.out", "j8_n2.out")]
 )
 def test_a_local_rank_in_the_log_of_a_node_is_a_rank_of_that_node(names: tuple[str, str]) -> None:
-    logs = (_launch(0) + _STEPS, _launch(1) + _said("[default3]:", _TRACE + "KeyError: 'mask'"))
-    assert _guess(dict(zip(names, logs, strict=True))) == ("exception", 7)
+    logs = (_launch(0) + _STEPS, _launch(1) + judging.said("[default3]:", _TRACE + "KeyError: 'mask'"))
+    assert judging.guess(dict(zip(names, logs, strict=True))) == ("exception", 7)
 
 
 def test_a_local_rank_of_which_nothing_tells_the_node_is_no_rank_where_two_nodes_were_started() -> None:
-    fault = _said("[default3]:", _TRACE + "KeyError: 'mask'")
-    assert _guess(_launch(0) + _STEPS + _launch(1) + fault) == ("exception", None)
+    fault = judging.said("[default3]:", _TRACE + "KeyError: 'mask'")
+    assert judging.guess(_launch(0) + _STEPS + _launch(1) + fault) == ("exception", None)
 
 
 @pytest.mark.parametrize("title", _TITLES, ids=_NAMES)
 def test_a_process_id_that_two_nodes_have_is_that_of_the_node_in_the_title(title: str) -> None:
     begun = ["".join(f"rank {4 * n + k} pid {900 + k} local_rank {k}\n" for k in range(4)) for n in (0, 1)]
     killed = "[812.1] Memory cgroup out of memory: Killed process 902 (python3) total-vm:8kB, anon-rss:4kB\n"
-    assert _guess(_two(title, begun[0] + _STEPS, begun[1] + _STEPS + killed)) == ("host_oom", 6)
+    assert judging.guess(_two(title, begun[0] + _STEPS, begun[1] + _STEPS + killed)) == ("host_oom", 6)
 
 
 @pytest.mark.parametrize(
@@ -84,14 +79,14 @@ def test_the_gpu_of_a_kernels_line_is_one_of_the_node_in_the_title_above_it(titl
         for k in range(4)
     )
     lost = "[Mon Mar  3 11:40:17 2031] NVRM: Xid (PCI:0000:2b:00): 79, pid=902, name=python3, GPU has fallen off the bus.\n"
-    assert _guess(init + _STEPS + title + "\n" + lost) == ("gpu_hardware", 6)
+    assert judging.guess(init + _STEPS + title + "\n" + lost) == ("gpu_hardware", 6)
 
 
 @pytest.mark.parametrize("title", ["=== attempt 2 ===", "=== epoch-3 ===", "--- resnet-50 ---", "### run 7"])
 def test_a_title_of_anything_else_is_no_node(title: str) -> None:
-    log = f"{title}\n{_STEPS}" + _said("[default3]:", _TRACE + "KeyError: 'mask'")
+    log = f"{title}\n{_STEPS}" + judging.said("[default3]:", _TRACE + "KeyError: 'mask'")
     assert judging.verdict(log, exit_code=1).node is None
-    assert _guess(log) == ("exception", 3)
+    assert judging.guess(log) == ("exception", 3)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +97,7 @@ def test_the_name_of_a_service_before_a_bar_is_a_node(front: str) -> None:
     killed = f"{front.format(1)}dmesg: [99.5] Out of memory: Killed process 222 (python) total-vm:8kB, anon-rss:4kB\n"
     failed = f"{front.format(1)}E0505 05:05:06.000000 210 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -9) local_rank: 1 (pid: 222) of binary: /usr/bin/python3\n"
     told = f"{front.format(1)}rank 5 pid 222 local_rank 1\n"
-    assert _guess(init + told + failed + killed) == ("host_oom", 5)
+    assert judging.guess(init + told + failed + killed) == ("host_oom", 5)
 
 
 def test_a_process_id_that_deepspeed_gave_on_two_nodes_is_that_of_the_node_that_speaks() -> None:
@@ -113,5 +108,5 @@ def test_a_process_id_that_deepspeed_gave_on_two_nodes_is_that_of_the_node_that_
     )
     world = "cn01: [launch.py:146:main] WORLD INFO DICT: {'cn01': [0, 1, 2, 3], 'cn02': [0, 1, 2, 3]}\n"
     killed = "[812.1] Memory cgroup out of memory: Killed process 902 (python3) total-vm:8kB, anon-rss:4kB\n"
-    assert _guess(world + spawned + _STEPS + "cn02: " + killed) == ("host_oom", 6)
-    assert _guess(world + spawned + _STEPS + killed) == ("host_oom", None)
+    assert judging.guess(world + spawned + _STEPS + "cn02: " + killed) == ("host_oom", 6)
+    assert judging.guess(world + spawned + _STEPS + killed) == ("host_oom", None)

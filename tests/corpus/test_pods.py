@@ -8,15 +8,6 @@ _TRACE = "Traceback (most recent call last):\n  File \"fit.py\", line 7, in step
 _WORKERS = [f"job-worker-{number}" for number in range(4)]
 
 
-def _guess(log: str, **context: object) -> tuple[str, int | None]:
-    found = judging.verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.rank
-
-
-def _said(front: str, text: str) -> str:
-    return "".join(f"{front}{line}\n" for line in text.splitlines())
-
-
 def _steps(*fronts: str) -> str:
     return "".join(f"{front}step {step}/900 | loss 2.{step}\n" for step in range(1, 4) for front in fronts)
 
@@ -38,8 +29,8 @@ _SPEAK = _steps(*(f"[{pod}] " for pod in _WORKERS))
     ids=["described", "crashed", "event", "listed", "evicted", "node", "image"],
 )  # fmt: skip
 def test_the_pod_of_a_clusters_report_is_its_rank(report: str, cause: str) -> None:
-    assert _guess(_SPEAK + report) == (cause, 2)
-    assert _guess("step 1/2 | loss 2.1\n" + report) == (cause, None)
+    assert judging.guess(_SPEAK + report) == (cause, 2)
+    assert judging.guess("step 1/2 | loss 2.1\n" + report) == (cause, None)
 
 
 @pytest.mark.parametrize(
@@ -52,29 +43,29 @@ def test_the_pod_of_a_clusters_report_is_its_rank(report: str, cause: str) -> No
     ids=["world", "a-node", "torchrun"],
 )
 def test_the_number_of_a_pod_that_holds_several_ranks_is_no_rank(said: str) -> None:
-    assert _guess(_SPEAK + _said("[job-worker-2] ", _TRACE)) == ("exception", 2)
-    assert _guess(_SPEAK + said + _said("[job-worker-2] ", _TRACE)) == ("exception", None)
+    assert judging.guess(_SPEAK + judging.said("[job-worker-2] ", _TRACE)) == ("exception", 2)
+    assert judging.guess(_SPEAK + said + judging.said("[job-worker-2] ", _TRACE)) == ("exception", None)
 
 
 @pytest.mark.parametrize("role", ["workers", "node", "worker"])
 @pytest.mark.parametrize("front", ["[{}] ", "[pod/{}/train] "])
 def test_pods_of_one_job_of_a_set_count_through_and_those_of_several_do_not(role: str, front: str) -> None:
     pods = [front.format(f"js-{role}-0-{number}-abcd{number}") for number in range(4)]
-    assert _guess(_steps(*pods) + _said(pods[2], _TRACE)) == ("exception", 2)
+    assert judging.guess(_steps(*pods) + judging.said(pods[2], _TRACE)) == ("exception", 2)
     two = [front.format(f"js-{role}-{job}-{number}-abcd{number}") for job in range(2) for number in range(2)]
-    assert _guess(_steps(*two) + _said(two[3], _TRACE)) == ("exception", None)
+    assert judging.guess(_steps(*two) + judging.said(two[3], _TRACE)) == ("exception", None)
 
 
 def test_nodes_of_one_rank_each_speak_for_it() -> None:
     one = _steps(*(f"n{number}: [rank{number}]: " for number in range(4)))
-    assert _guess(one + _said("n2: ", _TRACE)) == ("exception", 2)
-    assert _guess(one + "srun: error: Node failure on n2\n") == ("node_failure", 2)
+    assert judging.guess(one + judging.said("n2: ", _TRACE)) == ("exception", 2)
+    assert judging.guess(one + "srun: error: Node failure on n2\n") == ("node_failure", 2)
     leaders = _steps(*(f"n{number}: [rank{8 * number}]: " for number in range(4)))
-    assert _guess(leaders + _said("n2: ", _TRACE)) == ("exception", None)
+    assert judging.guess(leaders + judging.said("n2: ", _TRACE)) == ("exception", None)
     several = _steps(*(f"n{number // 2}: [rank{number}]: " for number in range(8)))
-    assert _guess(several + "srun: error: Node failure on n2\n") == ("node_failure", None)
+    assert judging.guess(several + "srun: error: Node failure on n2\n") == ("node_failure", None)
 
 
 def test_a_worker_beside_a_chief_has_another_number_in_each_framework() -> None:
     log = _steps("[tf-chief-0] ", "[tf-worker-0] ", "[tf-worker-1] ")
-    assert _guess(log + _said("[tf-worker-1] ", _TRACE)) == ("exception", None)
+    assert judging.guess(log + judging.said("[tf-worker-1] ", _TRACE)) == ("exception", None)

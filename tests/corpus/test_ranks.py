@@ -20,16 +20,12 @@ def guess():
     return ask
 
 
-def _said(front: str, text: str) -> str:
-    return "".join(f"{front}{line}\n" for line in text.splitlines())
-
-
 def _steps(front: str = "", last: int = 4) -> str:
-    return _said(front, "\n".join(f"step {step}/900 | loss 2.{step}" for step in range(1, last)))
+    return judging.said(front, "\n".join(f"step {step}/900 | loss 2.{step}" for step in range(1, last)))
 
 
 def _fault(front: str = "", what: str = "KeyError: 'mask'") -> str:
-    return _said(front, _TRACE + what)
+    return judging.said(front, _TRACE + what)
 
 
 _FRONTS = [
@@ -105,11 +101,11 @@ def _table(others: str, root: str) -> str:
     ("log", "rank"),
     [
         (_steps("[default6]:") + _fault("[default6]:") + _table("", _row(0, 14, 1, 90, local=6)), 14),
-        (_said("n1: ", _steps("[default1]:")) + _said("n2: ", _fault("[default1]:")) + _table("", _row(0, 10, 1, 90, local=2)), 9),
-        (_said("n1: ", _steps("[default1]:")) + _said("n2: ", _steps("[default1]:") + _fault("[default2]:")), None),
+        (judging.said("n1: ", _steps("[default1]:")) + judging.said("n2: ", _fault("[default1]:")) + _table("", _row(0, 10, 1, 90, local=2)), 9),
+        (judging.said("n1: ", _steps("[default1]:")) + judging.said("n2: ", _steps("[default1]:") + _fault("[default2]:")), None),
         ("local_ranks=[0, 1]\nglobal_ranks=[4, 5]\n" + _steps("[default1]:") + _fault("[default1]:"), 5),
         (_steps() + _fault() + _table(_row(1, 1, -15, 91), _row(0, 5, 1, 95)), 5),
-        (_steps() + _said("n1: ", _table(_row(1, 1, -15, 91), _row(0, 5, -11, 95))), 5),
+        (_steps() + judging.said("n1: ", _table(_row(1, 1, -15, 91), _row(0, 5, -11, 95))), 5),
         (_steps() + "Root Cause:\n[0]:\n  rank: 6 (local_rank: 6)\n  exitcode: -11 (pid: 6)\n", 6),
         (_steps() + _fault() + "first process to do so was:\n  Process name: [[512,1],2]\n  Exit code:    1\n", 2),
         (_steps() + _fault() + "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\n", 3),
@@ -214,7 +210,7 @@ def test_the_culprit_is_named_and_who_only_reports_is_not(guess, log: str, rank:
 
 
 def _pod(name: str, text: str) -> str:
-    return _said(f"[{name}] ", text)
+    return judging.said(f"[{name}] ", text)
 
 
 def test_the_rank_that_mpirun_names_before_a_line_break_ended_first(guess) -> None:
@@ -309,11 +305,11 @@ def _wrapped(index: int, text: str) -> str:
 @pytest.mark.parametrize(
     ("log", "rank"),
     [
-        (_steps() + "".join(_said(f"logs/rank_{r}.log:", text) for r, text in ((5, _fault()), (0, _fault("", _ECHO)))), 5),
+        (_steps() + "".join(judging.said(f"logs/rank_{r}.log:", text) for r, text in ((5, _fault()), (0, _fault("", _ECHO)))), 5),
         (_wrapped(0, _steps()) + _wrapped(5, _fault()) + _wrapped(0, _fault("", _ECHO)), 5),
         (_steps("[2031-07-01T15:10:44.6Z] [9ab84e8c] || <info> [rank=0] ") + _fault("[2031-07-01T15:10:45.6Z] [9ab84e8d] || <info> [rank=5] "), 5),
         (_steps() + "==> 912_0_log.err <==\n" + _fault("", _ECHO) + "==> 912_3_log.err <==\n" + _fault(), 3),
-        (_said("[n1:-] ", "launcher: host n1 is node_rank 1, nproc_per_node=8, world 16") + _steps("[n0:0] ") + _fault("[n1:5] "), 13),
+        (judging.said("[n1:-] ", "launcher: host n1 is node_rank 1, nproc_per_node=8, world 16") + _steps("[n0:0] ") + _fault("[n1:5] "), 13),
         (_steps() + "Error in rank 5: KeyError: 'x'\n", 5),
         (_steps() + "ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3]\n" + _fault(), 3),
         (_steps() + "ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3 Error Snippet]:\n" + _fault(), 3),
@@ -456,9 +452,9 @@ def test_what_stands_under_a_ranks_title_is_its_own(guess, title: str) -> None:
     ("log", "rank"),
     [
         ("# n2 pids: 51208=rank8 51209=rank9 51210=rank10\nOut of memory: Killed process 51210 (python) total-vm:2kB\n", 10),
-        ("".join(f"box{n} app: RANK={9 - n} WORLD_SIZE=2\n" for n in (8, 9)) + _steps("box8 app: ") + _said("box9 app: ", "RuntimeError: CUDA error: out of memory"), None),
+        ("".join(f"box{n} app: RANK={9 - n} WORLD_SIZE=2\n" for n in (8, 9)) + _steps("box8 app: ") + judging.said("box9 app: ", "RuntimeError: CUDA error: out of memory"), None),
         ("".join(f"workerpool1-{n} app: RANK={n + 1} WORLD_SIZE=2\n" for n in (0, -1) if n == 0) + "workerpool0-0 app: RANK=0 WORLD_SIZE=2\n"
-         + _said("workerpool1-0 app: ", "RuntimeError: CUDA error: out of memory"), 1),
+         + judging.said("workerpool1-0 app: ", "RuntimeError: CUDA error: out of memory"), 1),
         ("".join(f"[rank{r}]: RuntimeError: Detected mismatch between collectives on ranks. Rank {r} is running collective: F(OpType=A),"
                  " but Rank 7 is running collective: F(OpType=B)\n" for r in range(4)), 7),
         ("worker rank 5 exited with code 137\n", 5),
@@ -498,7 +494,7 @@ _RAY = (
 def test_the_process_that_ray_says_failed_is_the_rank_that_it_said_it_is(
     guess, told: str, rank: int | None
 ) -> None:
-    assert guess(told + _steps() + _said("(TaskRunner pid=9) ", _RAY + _OOM)) == ("gpu_oom", rank)
+    assert guess(told + _steps() + judging.said("(TaskRunner pid=9) ", _RAY + _OOM)) == ("gpu_oom", rank)
 
 
 _NODES = "{0}: global_rank_mapping=defaultdict(<class 'list'>, {{'ubuntu@{0}': [0, 1, 2, 3], '{1}': [4, 5, 6, 7]}})\n"

@@ -12,11 +12,6 @@ _UNSIGNED = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4)
 _PEER = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error, NCCL version 2.26.2\n"
 
 
-def _guess(log: str, **context: object) -> tuple[str, int | None]:
-    found = judging.verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.rank
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -37,19 +32,21 @@ def _guess(log: str, **context: object) -> tuple[str, int | None]:
     ],
 )
 def test_a_rank_that_another_one_says_it_lost_is_named_and_not_the_one_that_says_so(said) -> None:
-    assert _guess(f"{_STEPS}[rank1]: {said}\n")[1] == 3
-    assert _guess(f"{_STEPS}[rank1]: {_TRACE}[rank1]: {said}\n[rank0]: {_PEER}[rank2]: {_PEER}")[1] == 3
+    assert judging.guess(f"{_STEPS}[rank1]: {said}\n")[1] == 3
+    assert (
+        judging.guess(f"{_STEPS}[rank1]: {_TRACE}[rank1]: {said}\n[rank0]: {_PEER}[rank2]: {_PEER}")[1] == 3
+    )
 
 
 def test_of_a_chain_of_lost_ranks_the_one_that_says_nothing_is_named() -> None:
     log = f"{_STEPS}[rank2]: RuntimeError: Lost connection to rank 3\n[rank1]: RuntimeError: Lost connection to rank 2\n"
-    assert _guess(log)[1] == 3
-    assert _guess(log + "[rank3]: RuntimeError: Lost connection to rank 2\n")[1] is None
+    assert judging.guess(log)[1] == 3
+    assert judging.guess(log + "[rank3]: RuntimeError: Lost connection to rank 2\n")[1] is None
 
 
 def test_a_rank_that_tells_its_own_failure_is_believed_over_those_that_lost_it() -> None:
     log = f"{_STEPS}[rank1]: RuntimeError: Lost connection to rank 3\n[rank3]: {_TRACE}[rank3]: KeyError: 'mask'\n"
-    assert _guess(log) == ("exception", 3)
+    assert judging.guess(log) == ("exception", 3)
 
 
 @pytest.mark.parametrize("cause", ["exception", "abort"])
@@ -68,7 +65,7 @@ def test_a_rank_that_tells_its_own_failure_is_believed_over_those_that_lost_it()
 )
 def test_what_nobody_signs_is_of_the_rank_that_the_launcher_names_first(said, cause) -> None:
     words = f"{_TRACE}KeyError: 'mask'\n" if cause == "exception" else "malloc(): corrupted top size\n"
-    assert _guess(f"{_UNSIGNED}{words}{said}\n") == (cause, 3)
+    assert judging.guess(f"{_UNSIGNED}{words}{said}\n") == (cause, 3)
 
 
 _RESET = (
@@ -96,17 +93,17 @@ _FIRST = "E1018 04:40:33.65 21100 torch/distributed/elastic/multiprocessing/api.
     ids=["named", "pairs", "device", "rocm-smi", "smi", "query", "nccl"],
 )
 def test_a_fault_of_a_gpu_is_the_rank_that_told_its_bus(told, fault) -> None:
-    assert _guess(told + _STEPS + fault + _FIRST) == ("gpu_hardware", 2)
+    assert judging.guess(told + _STEPS + fault + _FIRST) == ("gpu_hardware", 2)
 
 
 def test_of_several_gpus_at_once_the_first_process_to_end_proves_no_rank() -> None:
-    assert _guess(_STEPS + _RESET + _FIRST) == ("gpu_hardware", None)
-    assert _guess(_STEPS + _LOST_GPU + _FIRST) == ("gpu_hardware", 1)
+    assert judging.guess(_STEPS + _RESET + _FIRST) == ("gpu_hardware", None)
+    assert judging.guess(_STEPS + _LOST_GPU + _FIRST) == ("gpu_hardware", 1)
     switch = "[7.500000] nvidia-nvswitch1: SXid (PCI:0000:aa:00.0): 24007, Severity 1 Engine instance 12 Sub-engine\n"
-    assert _guess(_STEPS + switch + _FIRST) == ("gpu_hardware", None)
+    assert judging.guess(_STEPS + switch + _FIRST) == ("gpu_hardware", None)
     one_lists_all = "".join(f"[rank2] gpu {n}: 0000:{n}d:00.0\n" for n in range(10, 14))
-    assert _guess(one_lists_all + _STEPS + _RESET + _FIRST)[1] is None
-    assert _guess("[rank2] using hca mlx5_2 (0000:dd:00.0)\n" + _STEPS + _RESET + _FIRST)[1] is None
+    assert judging.guess(one_lists_all + _STEPS + _RESET + _FIRST)[1] is None
+    assert judging.guess("[rank2] using hca mlx5_2 (0000:dd:00.0)\n" + _STEPS + _RESET + _FIRST)[1] is None
 
 
 @pytest.mark.parametrize("first", ["requests.exceptions.HTTPError", "huggingface_hub.errors.HfHubHTTPError"])
@@ -120,7 +117,7 @@ def test_several_that_fail_in_the_same_words_of_other_classes_are_no_single_one(
             (1, "httpx.HTTPStatusError"),
         )
     )
-    assert _guess(log) == ("hub_network", None)
+    assert judging.guess(log) == ("hub_network", None)
 
 
 _WORKERS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
@@ -137,7 +134,7 @@ _WORKERS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
     ids=["tf-collective", "tf-socket", "tf-memory", "jax-incarnation"],
 )  # fmt: skip
 def test_the_task_that_an_error_of_another_one_comes_from_is_named(said: str, cause: str) -> None:
-    assert _guess(f"{_WORKERS}{_TRACE}{said}\n") == (cause, 2)
+    assert judging.guess(f"{_WORKERS}{_TRACE}{said}\n") == (cause, 2)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +149,7 @@ def test_the_task_that_an_error_of_another_one_comes_from_is_named(said: str, ca
 )  # fmt: skip
 def test_a_process_that_the_kernel_ended_is_the_rank_that_told_its_id(said: str, cause: str) -> None:
     log = f"rank 3 (pid 4242)\nrank 2 (pid 4241)\n{_WORKERS}[812.100000] {said}\n"
-    assert _guess(log) == (cause, 3)
+    assert judging.guess(log) == (cause, 3)
 
 
 _RERUN = "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 3 at iteration #812 invocation #1 (message='found NaN in local forward loss calculation')\n"
@@ -175,14 +172,14 @@ _RERUN = "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 
 )
 def test_a_result_that_another_gpu_computes_right_accuses_the_gpu(second: str, cause: str) -> None:
     log = f"{_STEPS}{_RERUN}WARNING:megatron.core.rerun_state_machine:Rank 3, node b7, device 0, iteration #812: {second}\n"
-    assert _guess(log, exit_code=17) == (cause, 3)
+    assert judging.guess(log, exit_code=17) == (cause, 3)
 
 
 def test_a_notice_to_one_host_before_its_machine_is_taken_is_no_second_one() -> None:
     notice = "W0716 05:10:58.8 10 preemption_notifier.cc:89] SIGTERM caught at 2031-07-16T05:10:58.8+00:00\n"
     taken = "Warning  DisruptionTarget  pod/lm-w3  TaintManagerEviction: Marking for deletion Pod ns/lm-w3\n"
     missing = "UNAVAILABLE: The following tasks are unhealthy:\n/job:jax_worker/replica:0/task:3\n"
-    assert _guess(f"{_WORKERS}{taken}{notice}{missing}") == ("preempted", 3)
+    assert judging.guess(f"{_WORKERS}{taken}{notice}{missing}") == ("preempted", 3)
 
 
 def test_a_rank_that_was_lost_and_came_back_is_not_the_one_that_is_missed_later() -> None:
@@ -194,8 +191,8 @@ def test_a_rank_that_was_lost_and_came_back_is_not_the_one_that_is_missed_later(
         f"[rank{rank}]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete\n"
         for rank in (0, 1, 3)
     )
-    assert _guess(_STEPS + lost + more + waits) == ("distributed_timeout", 2)
-    assert _guess(_STEPS + more + lost + waits)[1] == 3
+    assert judging.guess(_STEPS + lost + more + waits) == ("distributed_timeout", 2)
+    assert judging.guess(_STEPS + more + lost + waits)[1] == 3
 
 
 def test_of_a_task_that_ray_killed_the_victim_is_named_and_not_its_caller() -> None:
@@ -206,7 +203,7 @@ def test_of_a_task_that_ray_killed_the_victim_is_named_and_not_its_caller() -> N
     caller = 'Traceback (most recent call last):\n  File "m.py", line 110, in resolve\nray.exceptions.RayTaskError(OutOfMemoryError): ray::_Inner.train() (pid=33, ip=10.0.7.31, actor_id=1f)\n  File "u.py", line 57, in check\n'
     killed = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
     victim = "Memory on the node (IP: 10.0.7.32, ID: 5c) where the task (actor ID: 8c, name=W.__init__, pid=443, memory used=88.41GB) was running was 183.80GB / 192.00GB.\n"
-    assert _guess(f"{workers}{_UNSIGNED}{caller}{killed}{victim}") == ("host_oom", 3)
+    assert judging.guess(f"{workers}{_UNSIGNED}{caller}{killed}{victim}") == ("host_oom", 3)
 
 
 _STALLED = (
@@ -231,7 +228,7 @@ def test_the_rank_that_a_list_of_horovods_lacks_or_holds_is_the_one_that_did_not
     front, said, rank
 ) -> None:
     log = f"{front}step 1/900 | loss 2.1\n{front}{_STALLED}{front}{said.format(front)}"
-    assert _guess(log, process="running", silent_s=1500) == ("hang", rank)
+    assert judging.guess(log, process="running", silent_s=1500) == ("hang", rank)
 
 
 def test_what_a_command_shows_under_the_logs_of_pods_is_no_line_of_theirs() -> None:
@@ -240,7 +237,7 @@ def test_what_a_command_shows_under_the_logs_of_pods_is_no_line_of_theirs() -> N
         "NAME            READY   STATUS      RESTARTS   AGE\nbert-master-0   0/1     Error       0          3h\n"
         "bert-worker-2   0/1     OOMKilled   0          3h\n"
     )
-    assert _guess(log) == ("host_oom", None)
+    assert judging.guess(log) == ("host_oom", None)
 
 
 def test_logs_that_kubectl_was_asked_for_with_options_are_of_their_pods() -> None:
@@ -250,7 +247,7 @@ def test_logs_that_kubectl_was_asked_for_with_options_are_of_their_pods() -> Non
         "$ kubectl get pods -n ml -o wide\nNAME READY STATUS RESTARTS AGE\nnet-master-0 0/1 Error 0 22m\n"
         "net-worker-2 0/1 OOMKilled 0 22m\n$ kubectl describe pod -n ml net-worker-2\n      Reason:       OOMKilled\n"
     )
-    assert _guess(log) == ("host_oom", 3)
+    assert judging.guess(log) == ("host_oom", 3)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +287,7 @@ def test_logs_that_kubectl_was_asked_for_with_options_are_of_their_pods() -> Non
     ids=["a-line-of-its-source", "name-of-the-actor", "inference-worker", "paddle"],
 )
 def test_a_process_is_the_rank_that_its_own_or_its_keepers_line_tells(log, expected) -> None:
-    assert _guess(log) == expected
+    assert judging.guess(log) == expected
 
 
 @pytest.mark.parametrize(
@@ -300,7 +297,7 @@ def test_of_tasks_that_end_alike_one_is_named_only_where_it_is_told_before_the_o
     told = "".join(
         f"srun: error: n1: task{'s' if ',' in one else ''} {one}: Exited with exit code 1\n" for one in tasks
     )
-    assert _guess(f"{_UNSIGNED}{_TRACE}KeyError: 'x'\n{told}")[1] == rank
+    assert judging.guess(f"{_UNSIGNED}{_TRACE}KeyError: 'x'\n{told}")[1] == rank
 
 
 @pytest.mark.parametrize(("ranks", "named"), [("[2]", 2), ("[0, 1, 2, 3]", None)], ids=["one", "all"])
@@ -308,18 +305,21 @@ def test_a_gathered_report_of_a_checkpoint_names_a_rank_only_where_it_lists_one(
     report = f"[rank0]: x.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys({ranks})\n"
     report += f"[rank0]: Traceback (most recent call last): (RANK {ranks[1]})\n"
     missing = "[rank0]: FileNotFoundError: [Errno 2] No such file or directory: '/out/step-90/.metadata'\n"
-    assert _guess(f"{_STEPS}{report}{missing}") == ("checkpoint_corrupt", named)
+    assert judging.guess(f"{_STEPS}{report}{missing}") == ("checkpoint_corrupt", named)
 
 
 @pytest.mark.parametrize(("world", "missed"), [(4, 0), (16, None)], ids=["of four", "of sixteen"])
 def test_who_says_nothing_is_missed_only_where_most_of_the_world_is_heard(world, missed) -> None:
     log = f"[INFO] [launch.py:164:main] dist_world_size={world}\n[Rank 0] step=10, skipped=0\n"
     log += "".join(f"[rank{rank}]: {_PEER}" for rank in (1, 2, 3))
-    assert _guess(log + "Memory cgroup out of memory: Killed process 99 (python3)\n") == ("host_oom", missed)
+    assert judging.guess(log + "Memory cgroup out of memory: Killed process 99 (python3)\n") == (
+        "host_oom",
+        missed,
+    )
 
 
 def test_a_task_that_hangs_on_a_lost_file_system_is_that_file_systems_matter() -> None:
     lost = "LustreError: 167-0: fs1-OST0003-osc-ffff: This client was evicted by fs1-OST0003; x\n"
     stuck = "INFO: task python3:88 blocked for more than 120 seconds.\n"
-    assert _guess(f"{_UNSIGNED}{lost}{stuck}")[0] == "io_error"
-    assert _guess(f"{_UNSIGNED}{stuck}")[0] == "hang"
+    assert judging.guess(f"{_UNSIGNED}{lost}{stuck}")[0] == "io_error"
+    assert judging.guess(f"{_UNSIGNED}{stuck}")[0] == "hang"

@@ -10,11 +10,6 @@ _STEPS = "".join(
 _UNSIGNED = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
 
 
-def _guess(log: str, **context: object) -> tuple[str, int | None]:
-    found = judging.verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.rank
-
-
 _KEY = "store_based_barrier_key"
 _CAME = "INFO:torch.distributed.distributed_c10d:Added key: {}:{} to store for rank: {}\n"
 _RAISED = "torch.distributed.DistStoreError: Timed out initializing process group in store based barrier on rank 0, for key: {}:{} (world_size=8, num_workers_joined=7, timeout=0:30:00)\n"
@@ -23,13 +18,13 @@ _RAISED = "torch.distributed.DistStoreError: Timed out initializing process grou
 def test_of_the_last_barrier_at_the_start_the_rank_that_did_not_add_its_key_is_named() -> None:
     first = "".join(_CAME.format(_KEY, 1, rank) for rank in range(8))
     second = "".join(_CAME.format(_KEY, 2, rank) for rank in range(8) if rank != 4)
-    assert _guess(first + second + _RAISED.format(_KEY, 2)) == ("distributed_timeout", 4)
+    assert judging.guess(first + second + _RAISED.format(_KEY, 2)) == ("distributed_timeout", 4)
     few = "".join(_CAME.format(_KEY, 1, rank) for rank in range(4))
-    assert _guess(few + _RAISED.format(_KEY, 1))[1] is None
+    assert judging.guess(few + _RAISED.format(_KEY, 1))[1] is None
     twice = _RAISED.format(_KEY, 1).replace(
         "world_size=8, num_workers_joined=7", "world_size=2, num_workers_joined=4"
     )
-    assert _guess(twice)[1] is None
+    assert judging.guess(twice)[1] is None
 
 
 def _told(last: dict[int, int], line: str) -> str:
@@ -48,9 +43,9 @@ def _told(last: dict[int, int], line: str) -> str:
 )
 def test_of_a_silent_run_the_one_rank_that_lacks_the_last_step_is_named(line: str) -> None:
     hung = {"process": "running", "silent_s": 5400}
-    assert _guess(_told(dict.fromkeys(range(4), 5) | {2: 4}, line), **hung) == ("hang", 2)
-    assert _guess(_told(dict.fromkeys(range(4), 5), line), **hung) == ("hang", None)
-    assert _guess(_told(dict.fromkeys(range(4), 5) | {2: 2}, line), **hung) == ("hang", None)
+    assert judging.guess(_told(dict.fromkeys(range(4), 5) | {2: 4}, line), **hung) == ("hang", 2)
+    assert judging.guess(_told(dict.fromkeys(range(4), 5), line), **hung) == ("hang", None)
+    assert judging.guess(_told(dict.fromkeys(range(4), 5) | {2: 2}, line), **hung) == ("hang", None)
 
 
 def _status(rank: int, group: str, enqueued: int, completed: int) -> str:
@@ -62,8 +57,8 @@ def test_each_group_of_ranks_counts_its_own_collectives() -> None:
         _status(rank, "0 PG GUID 0(default_pg)", 12, 12) for rank in range(8) if rank not in (4, 6, 7)
     )
     group = "".join(_status(rank, "5 PG GUID 9(tp)", 122, 119) for rank in (4, 6, 7))
-    assert _guess(world + group)[1] is None
-    assert _guess(world + group + _status(5, "5 PG GUID 9(tp)", 119, 119)) == ("hang", 5)
+    assert judging.guess(world + group)[1] is None
+    assert judging.guess(world + group + _status(5, "5 PG GUID 9(tp)", 119, 119)) == ("hang", 5)
 
 
 def test_a_transfer_that_timed_out_is_the_matter_of_the_rank_that_waits_for_it() -> None:
@@ -71,7 +66,7 @@ def test_a_transfer_that_timed_out_is_the_matter_of_the_rank_that_waits_for_it()
         f"[rank{rank}]:[E820 02:10:1{rank}.3 ProcessGroupNCCL.cpp:633] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600037 milliseconds before timing out.\n"
         for rank in (0, 1, 3)
     )
-    assert _guess(f"{_STEPS}[rank2]: download of shard 14 timed out, retrying\n{waits}")[1] == 2
+    assert judging.guess(f"{_STEPS}[rank2]: download of shard 14 timed out, retrying\n{waits}")[1] == 2
 
 
 def test_of_ranks_that_a_table_shows_killed_the_first_one_is_named() -> None:
@@ -83,10 +78,10 @@ def test_of_ranks_that_a_table_shows_killed_the_first_one_is_named() -> None:
         + "Root Cause (first observed failure):\n"
         + entry.format(0, 1, 1, 1, 1)
     )
-    assert _guess(_UNSIGNED + table) == ("killed", 1)
+    assert judging.guess(_UNSIGNED + table) == ("killed", 1)
 
 
 def test_a_process_that_mpich_names_is_its_rank() -> None:
     begun = "".join(f"rank {rank} pid {4120 + rank}\n" for rank in range(4))
     ended = "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 4122 RUNNING AT n3\n=   EXIT CODE: 139\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)\n"
-    assert _guess(begun + _UNSIGNED + ended) == ("segfault", 2)
+    assert judging.guess(begun + _UNSIGNED + ended) == ("segfault", 2)

@@ -103,7 +103,7 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         candidate = _candidate(entry, rule)
         if candidate is None:
             continue
-        traceback = by_place.get((entry.signal.file, entry.signal.offset))
+        traceback = by_place.get(entry.place)
         if traceback and (traceback.ignored or (candidate.rule == _PASSING and not traceback.quoted)):
             continue  # the end of a traceback is not said in passing, whatever stands before it
         if rule.says is rules.Says.DAMAGED or _ended_early(candidate, traceback):
@@ -112,7 +112,7 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         candidate = _by_frames(candidate, traceback.reading if traceback else "")
         if candidate.rule == "faulthandler_bus" and _in_mapped_file(book, entry):
             candidate = candidate._replace(cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
-        if (traceback and traceback.quoted) or (entry.signal.file, entry.signal.offset) in code:
+        if (traceback and traceback.quoted) or entry.place in code:
             candidate = candidate._replace(weight=min(candidate.weight, _QUOTED))
         if traceback and (traceback.named or traceback.bare):
             candidate = candidate._replace(entry=_of_opener(entry, traceback, book))

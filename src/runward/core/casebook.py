@@ -54,6 +54,11 @@ class Entry(NamedTuple):
     order: int
     signal: signals.Signal
 
+    @property
+    def place(self) -> tuple[str | None, int | None]:
+        """Where its line begins: file and offset."""
+        return self.signal.file, self.signal.offset
+
 
 class Advance(NamedTuple):
     """A line that shows a step beyond all earlier ones of its stream."""

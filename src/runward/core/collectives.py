@@ -380,14 +380,14 @@ def _silent(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
 ) -> Suspects | None:
     """The few ranks that say nothing while all others complain of the time-out."""
-    asked = {_place(entry) for entry in book.saying(rules.Says.ASKED)}
+    asked = {entry.place for entry in book.saying(rules.Says.ASKED)}
     complaining = {
         c.rank
         for c in found
         if c.rank is not None
         and c.complains
         and _says_itself(c)
-        and (not c.entry or _place(c.entry) not in asked)
+        and (not c.entry or c.entry.place not in asked)
     }
     known = set(book.ranks)
     if ctx.world_size and ctx.world_size <= _MOST_RANKS:
@@ -401,8 +401,3 @@ def _silent(
         return None
     why = "it alone does not report the time-out" if len(silent) == 1 else "they alone report nothing"
     return Suspects(tuple(silent), why, proven=len(silent) == 1 and len(known) == 2)
-
-
-def _place(entry: casebook.Entry) -> tuple[str | None, int | None]:
-    """Where the line of an entry begins."""
-    return entry.signal.file, entry.signal.offset

@@ -141,8 +141,7 @@ def lost_peer(one: candidates.Candidate, book: casebook.Casebook) -> bool:
         return False
     if regexes.ready(_LOST_PEER).search(one.text[:_BODY]) is not None:
         return True
-    place = (one.file, one.entry.signal.offset) if one.entry else None
-    return any((told.signal.file, told.signal.offset) == place for told in book.with_field("lost"))
+    return one.entry is not None and any(told.place == one.entry.place for told in book.with_field("lost"))
 
 
 def _awaited(book: casebook.Casebook) -> int | None:

@@ -11,6 +11,7 @@ from runward.core import (
     devices,
     exits,
     failures,
+    layouts,
     prefixes,
     regexes,
     roster,
@@ -163,10 +164,6 @@ def _by_bus(bus: str, node: str, case: Case) -> int | None:
     return rank if rank is not None or local is None else case.book.voices.local(local, node or at)
 
 
-_A_NODE = 16
-"""Ranks that one machine holds at most: a higher one is on another."""
-
-
 def own(case: Case) -> int | None:
     """The rank of a speaker that says it in lines that no rule knows, or a local one where there is one node."""
     if case.chosen.entry is None:
@@ -175,7 +172,7 @@ def own(case: Case) -> int | None:
     said = {voice.rank for voice in _lines_of(signal.voice, book)} - {None}
     if len(said) == 1:
         return said.pop()
-    alone = len(book.nodes) <= 1 and max(book.ranks, default=0) < _A_NODE
+    alone = len(book.nodes) <= 1 and max(book.ranks, default=0) < layouts.MOST_LOCAL
     return signal.local_rank if signal.local_rank is not None and alone and not said else None
 
 
