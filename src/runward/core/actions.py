@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from runward.core import candidates, casebook, context, failures, regexes, rules
+from runward.core import candidates, casebook, context, evictions, failures, regexes, rules
 
 if TYPE_CHECKING:
     from runward.core import collectives
@@ -104,6 +104,7 @@ def _special(
     if rule is not None and rule.alone is not None and _one_of_many(chosen, book):
         return rule.alone
     evicted = chosen.cause is _C.HOST_OOM and ctx.state.startswith("EVICTED") and chosen.entry is None
+    evicted = evicted or evictions.in_the_way(chosen.rule, chosen.text)
     if evicted or (chosen.cause is _C.NUMERICAL_INSTABILITY and book.of_rule(_ASKS)):
         return _A.RESTART_ELSEWHERE
     return None
