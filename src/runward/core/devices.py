@@ -23,10 +23,13 @@ class Devices:
         """Nodes and names of GPUs, to the ranks and the local numbers that were told of them."""
         self._own: dict[int, set[tuple[str, str]]] = {}
         """Nodes and names of the GPUs that a rank told of."""
+        self.told = 0
+        """How often something new was told."""
 
     def add(self, node: str, name: str, rank: int | None, local: int | None) -> None:
         """A GPU is that of a rank, or of a local one."""
         ranks, numbers = self._told.setdefault((node, name), (set(), set()))
+        self.told += not ((rank is None or rank in ranks) and (local is None or local in numbers))
         ranks |= set() if rank is None else {rank}
         numbers |= set() if local is None else {local}
 
@@ -43,7 +46,10 @@ class Devices:
         names = set(addresses(text)) if not regexes.ready(_NO_GPU).search(text) else set()
         names |= {f"gpu {number}" for number in visible if len(visible) == 1}
         if rank is not None and placed is None:
-            self._own.setdefault(rank, set()).update((node, name) for name in names)
+            own = self._own.setdefault(rank, set())
+            before = len(own)
+            own.update((node, name) for name in names)
+            self.told += len(own) - before
         elif len(names) == 1:
             self.add(node, names.pop(), rank, local)
         for place, number in enumerate(visible if len(visible) > 1 else ()):

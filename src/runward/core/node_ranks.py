@@ -46,6 +46,8 @@ class Nodes:
         self._local: dict[str, list[int]] = {}
         self._firsts: dict[str, int] = {}
         """The rank of each node's number 0, as its launcher's arguments told it first."""
+        self.told = 0
+        """How often something was told that may be new."""
 
     def line(self, body: str, node: str) -> None:
         """A line, of `node` where nothing else is said, that may tell which ranks a node has."""
@@ -54,7 +56,7 @@ class Nodes:
         known = self._known.setdefault(node, {})
         for name, pattern in _LAYOUT:
             found = regexes.ready(pattern).search(body)
-            known |= {name: int(found[name])} if found else {}
+            self._learn(known, name, found[name] if found else None)
         a_node, rest = divmod(known.get("processes", 0), known.get("machines") or 1)
         if a_node and not rest and "machines" in known:
             known.setdefault("count", a_node)
@@ -63,6 +65,7 @@ class Nodes:
             self._begins(known["index"] * known["count"], node)
         for found in regexes.ready(_LISTS).finditer(body):
             numbers = _numbers(found["ranks"])
+            self.told += 1
             if found["which"] == "local":
                 self._local[node] = numbers
             elif len(self._local.get(node, ())) == len(numbers):
@@ -77,6 +80,11 @@ class Nodes:
             ranks = _numbers(found["ranks"])
             self._bind_all(found["node"], range(len(ranks)), ranks if through else itertools.count(first))
             first += len(ranks)
+
+    def _learn(self, known: dict[str, int], name: str, text: str | None) -> None:
+        """Note a number of a node's layout, where the line tells it."""
+        if text is not None and known.get(name) != int(text):
+            known[name], self.told = int(text), self.told + 1
 
     def _begins(self, first: int, node: str) -> None:
         """By its launcher's arguments this is the rank of a node's number 0."""

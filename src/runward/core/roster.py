@@ -11,11 +11,13 @@ from runward.core import (
     casebook,
     devices,
     homes,
+    identities,
     log_names,
     node_ranks,
     prefixes,
     rank_tables,
     regexes,
+    repeats,
     rules,
     voices,
 )
@@ -93,11 +95,6 @@ _OWN = (
 """A message that begins with the rank of the process that says it."""
 _CHANNEL = r"Channel \d+(?:/\d+)? : (?P<from>\d+)\[\w+\] -> (?P<to>\d+)\[\w+\](?P<receive> \[receive\])?"
 _TREE = r"Trees \[\d+\] [\d/-]{5,30}->(?P<rank>\d{1,6})->"
-_IDENTITY = (
-    r"(?i)\b(?:actor|worker|task|container|instance|executor)[ _]?(?:id)?['\"]?[ =:]{1,3}['\"]?"
-    r"(?P<id>(?=[0-9a-f]*\d)[0-9a-f]{8,64})\b"
-)
-"""What a scheduler names a process by, where it is no number."""
 _IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
 _LISTED = (
     r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
@@ -150,7 +147,7 @@ def learn(book: casebook.Casebook) -> Roster:
                 continue
             low = line[:_LINE].lower()
             if (_any(names, low) and _any(beside, low)) or _any(counts, low):
-                said.line(line[:_LINE].decode("utf-8", "replace"))
+                said.closely(line[:_LINE], low)
             elif _any(gpus, low):
                 said.devices.listed(low.decode("utf-8", "replace"))
             elif _any(channels, low) and _NCCL in low:
@@ -195,10 +192,12 @@ class _Said:
         self._titles = [rule.pattern.encode() for rule in map(book.rules.get, TITLES) if rule is not None]
         self._node = ""
         """The node whose log the lines are by the title above them."""
+        self._repeats = repeats.Repeats()
 
     def begin(self, node: str) -> None:
         """Lines of another source follow, of that node."""
         self._columns, self._node = None, node
+        self._repeats.begin()
 
     def title(self, line: bytes) -> None:
         """Take a line as the title over the log of a node, where it is one."""
@@ -233,6 +232,18 @@ class _Said:
             self._book.voices.hear(voices.Voice(f"{node}:{pid}", rank, None, node))
         if local is not None:
             self._book.voices.hear(voices.Voice("", rank, local, node))
+
+    def closely(self, line: bytes, low: bytes) -> None:
+        """Take a line, in its own case and in lower case, unless many of its shape told nothing new."""
+        if self._repeats.worn(low):
+            return
+        before = self._told()
+        self.line(line.decode("utf-8", "replace"))
+        self._repeats.told(low, news=self._columns is not None or self._told() != before)
+
+    def _told(self) -> tuple[int, ...]:
+        """Changes with all that is learnt from a line."""
+        return self._book.voices.told, self.devices.told, self.nodes.told, len(self._worlds)
 
     def line(self, text: str) -> None:
         """One line in which a rank may be bound to something."""
@@ -269,7 +280,7 @@ class _Said:
         if not pids and (front.voice.number or 0) >= _LEAST_PID:
             pids = {str(front.voice.number)}
         listed = regexes.ready(_PS).match(text) if not pids else None
-        pids = pids or ({listed["pid"]} if listed else set(identities(text)))
+        pids = pids or ({listed["pid"]} if listed else set(identities.of(text)))
         pid = pids.pop() if len(pids) == 1 else ""
         local, at = regexes.ready(_LOCAL).search(text), regexes.ready(_IP).search(text)
         node = at["node"] if at else voices.short(front.node)
@@ -363,8 +374,3 @@ def _above(entries: list[casebook.Entry], place: int) -> Iterator[casebook.Entry
         if place and entries[place - 1].signal.rule == rule:
             place -= 1
             yield entries[place]
-
-
-def identities(text: str) -> list[str]:
-    """What a text names processes by that is no number: ids of actors, workers, containers."""
-    return [found["id"].lower() for found in regexes.ready(_IDENTITY).finditer(text)]

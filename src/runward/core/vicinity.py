@@ -3,7 +3,7 @@
 import itertools
 from typing import NamedTuple
 
-from runward.core import casebook, regexes, roster, signals, voices
+from runward.core import casebook, identities, regexes, signals, voices
 
 _PROMPT = (
     rb"(?m)^\[?(?:[\w.-]{1,40}@)?(?P<node>[A-Za-z][\w.-]{0,60})?(?:[: ][^\n$#]{0,60})?[$#] "
@@ -31,7 +31,7 @@ def of_report(signal: signals.Signal, book: casebook.Casebook) -> list[tuple[str
     same = behind.partition(b"\n")[2].partition(b"\nTraceback")[0].decode("utf-8", "replace")
     if below and regexes.ready(_DEATH).search(signal.text):
         return below[:1]
-    return told[-1:] or [*below[:1], *((one, "") for one in roster.identities(same)[:1])]
+    return told[-1:] or [*below[:1], *((one, "") for one in identities.of(same)[:1])]
 
 
 _CALLER = rb"(?:RayTaskError|RayActorError|ray::)[^\n]{0,200}?\(pid=(\d{1,8})(?:, ip=([\w.:-]+))?"

@@ -52,12 +52,14 @@ class Voices:
     _heard: layouts.Heard = field(default_factory=layouts.Heard)
     _layout: layouts.Layout | None = field(default=None, compare=False)
     """What that proves, until something else is heard."""
+    told: int = field(default=0, compare=False)
+    """How often something new was told."""
 
     def hear(self, voice: Voice) -> None:
         """Take what one line says of its speaker."""
         if voice.rank is not None and voice.name:
-            _keep(self._said, voice.name, voice.rank)
-            _keep(self._pids, voice.name.rpartition(":")[2], voice.rank)
+            self.told += _keep(self._said, voice.name, voice.rank)
+            self.told += _keep(self._pids, voice.name.rpartition(":")[2], voice.rank)
         self._pod(voice)
         if voice.node and (voice.rank is not None or voice.name or voice.local):
             self.on(voice.node, () if voice.rank is None else (voice.rank,))
@@ -65,13 +67,18 @@ class Voices:
             return
         place = (short(voice.node), voice.number)
         if voice.local and voice.rank is None and len(self._ended) < MAX_VOICES:
+            self.told += place not in self._ended
             self._ended[place] = None
         if voice.rank is not None:
             if _keep(self._heard.pairs, place, voice.rank):
-                self._layout = None
+                self._anew()
         elif voice.assumed and place not in self._heard.numbers and len(self._heard.numbers) < MAX_VOICES:
             self._heard.numbers[place] = None
-            self._layout = None
+            self._anew()
+
+    def _anew(self) -> None:
+        """Something new was told: what was proven before may not hold."""
+        self._layout, self.told = None, self.told + 1
 
     def _pod(self, voice: Voice) -> None:
         """Note a pod that speaks, and the rank that it gives."""
@@ -80,10 +87,16 @@ class Voices:
             ordinal = speakers.ordinal(voice.node) if len(pods) < MAX_VOICES else None
             if ordinal is None:
                 return
-            pod, self._layout = pods.setdefault(voice.node, layouts.Pod(ordinal, set())), None
-        if voice.rank is not None and voice.number is None and len(pod.ranks) <= 1:
+            pod = pods.setdefault(voice.node, layouts.Pod(ordinal, set()))
+            self._anew()
+        if (
+            voice.rank is not None
+            and voice.number is None
+            and len(pod.ranks) <= 1
+            and voice.rank not in pod.ranks
+        ):
             pod.ranks.add(voice.rank)
-            self._layout = None
+            self._anew()
 
     def on(self, node: str, ranks: Iterable[int]) -> None:
         """These ranks are on `node`, whatever their numbers there."""
@@ -91,11 +104,12 @@ class Voices:
         if not node or (node not in nodes and len(nodes) >= MAX_VOICES):
             return
         if node not in nodes:
-            nodes[node], self._layout = set(), None
+            nodes[node] = set()
+            self._anew()
         known = nodes[node]
         if len(known) <= layouts.MOST_LOCAL and not known.issuperset(ranks):
             known.update(ranks)
-            self._layout = None
+            self._anew()
 
     def of_world(self, size: int | None) -> None:
         """So many ranks there are in all."""
@@ -104,7 +118,8 @@ class Voices:
     def per_node(self, count: int) -> None:
         """A node holds so many ranks."""
         if count > self._heard.a_node:
-            self._heard.a_node, self._layout = count, None
+            self._heard.a_node = count
+            self._anew()
 
     def anew(self) -> None:
         """Launchers of several nodes speak of which nothing tells the name: each counts its processes anew."""
@@ -115,7 +130,9 @@ class Voices:
         node = short(node)
         for name in (f":{pid}", f"{node}:{pid}"):
             if name in self._places or len(self._places) < MAX_VOICES:
-                self._places.setdefault(name, set()).add((node, number))
+                known = self._places.setdefault(name, set())
+                self.told += (node, number) not in known
+                known.add((node, number))
 
     @property
     def nodes(self) -> set[str]:

@@ -11,6 +11,7 @@ from runward.core import (
     devices,
     exits,
     failures,
+    identities,
     layouts,
     prefixes,
     regexes,
@@ -87,7 +88,7 @@ def by_process(case: Case) -> int | None:
         return None
     signal, book = case.chosen.entry.signal, case.book
     here, titled = voices.short(signal.node), _known_node(vicinity.headline(signal, book), book)
-    told = (*vicinity.pids(signal), *roster.identities(signal.text))
+    told = (*vicinity.pids(signal), *identities.of(signal.text))
     places = (here,) if here or not titled else (titled, "")
     named = [*((pid, node) for node in places for pid in told), *vicinity.of_report(signal, book)]
     ranks = (book.voices.process(pid, node or here) for pid, node in named)
