@@ -13,8 +13,13 @@ _VARIES = b"0123456789abcdef"
 """Numbers and addresses are no part of a shape."""
 
 
+def shape(line: bytes) -> bytes:
+    """A line in lower case without its numbers and addresses: a hundred times cheaper than `unusual.shape`."""
+    return line.translate(None, _VARIES)
+
+
 class Repeats:
-    """How often lines of each shape told nothing new. Works on lines in lower case."""
+    """How often lines of each shape told nothing new."""
 
     def __init__(self) -> None:
         self._idle: dict[bytes, int] = {}
@@ -24,17 +29,15 @@ class Repeats:
         """Lines of another source follow."""
         self._here.clear()
 
-    def worn(self, line: bytes) -> bool:
-        """Whether this line need not be read."""
-        shape = line.translate(None, _VARIES)
+    def worn(self, shape: bytes) -> bool:
+        """Whether the next line of this shape need not be read."""
         here = self._here.get(shape, 0)
         if here < _ALWAYS:
             self._here[shape] = here + 1
             return False
         return self._idle.get(shape, 0) >= _IDLE
 
-    def told(self, line: bytes, *, news: bool) -> None:
-        """A line was read, and whether it told something new."""
-        shape = line.translate(None, _VARIES)
+    def told(self, shape: bytes, *, news: bool) -> None:
+        """A line of this shape was read, and whether it told something new."""
         if shape in self._idle or len(self._idle) < _MOST:
             self._idle[shape] = 0 if news else self._idle.get(shape, 0) + 1

@@ -235,11 +235,12 @@ class _Said:
 
     def closely(self, line: bytes, low: bytes) -> None:
         """Take a line, in its own case and in lower case, unless many of its shape told nothing new."""
-        if self._repeats.worn(low):
+        shape = repeats.shape(low)
+        if self._repeats.worn(shape):
             return
         before = self._told()
         self.line(line.decode("utf-8", "replace"))
-        self._repeats.told(low, news=self._columns is not None or self._told() != before)
+        self._repeats.told(shape, news=self._columns is not None or self._told() != before)
 
     def _told(self) -> tuple[int, ...]:
         """Changes with all that is learnt from a line."""

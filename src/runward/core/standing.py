@@ -135,7 +135,7 @@ def _busy(book: casebook.Casebook) -> bool:
     last = _last_progress(book)
     if begun is None or last is None:
         return begun is not None
-    return begun.order > last.order or (begun.place == last.place)
+    return begun.order > last.order or begun.place == last.place
 
 
 def _last_progress(book: casebook.Casebook) -> casebook.Entry | None:

@@ -71,12 +71,12 @@ class Voices:
             self._ended[place] = None
         if voice.rank is not None:
             if _keep(self._heard.pairs, place, voice.rank):
-                self._anew()
+                self._learnt()
         elif voice.assumed and place not in self._heard.numbers and len(self._heard.numbers) < MAX_VOICES:
             self._heard.numbers[place] = None
-            self._anew()
+            self._learnt()
 
-    def _anew(self) -> None:
+    def _learnt(self) -> None:
         """Something new was told: what was proven before may not hold."""
         self._layout, self.told = None, self.told + 1
 
@@ -88,15 +88,9 @@ class Voices:
             if ordinal is None:
                 return
             pod = pods.setdefault(voice.node, layouts.Pod(ordinal, set()))
-            self._anew()
-        if (
-            voice.rank is not None
-            and voice.number is None
-            and len(pod.ranks) <= 1
-            and voice.rank not in pod.ranks
-        ):
-            pod.ranks.add(voice.rank)
-            self._anew()
+            self._learnt()
+        if voice.rank is not None and voice.number is None and _add(pod.ranks, voice.rank):
+            self._learnt()
 
     def on(self, node: str, ranks: Iterable[int]) -> None:
         """These ranks are on `node`, whatever their numbers there."""
@@ -105,11 +99,11 @@ class Voices:
             return
         if node not in nodes:
             nodes[node] = set()
-            self._anew()
+            self._learnt()
         known = nodes[node]
         if len(known) <= layouts.MOST_LOCAL and not known.issuperset(ranks):
             known.update(ranks)
-            self._anew()
+            self._learnt()
 
     def of_world(self, size: int | None) -> None:
         """So many ranks there are in all."""
@@ -119,11 +113,13 @@ class Voices:
         """A node holds so many ranks."""
         if count > self._heard.a_node:
             self._heard.a_node = count
-            self._anew()
+            self._learnt()
 
     def anew(self) -> None:
         """Launchers of several nodes speak of which nothing tells the name: each counts its processes anew."""
-        self._heard.anew, self._layout = True, None
+        if not self._heard.anew:
+            self._heard.anew = True
+            self._learnt()
 
     def place(self, pid: str, node: str, number: int) -> None:
         """A process is the one with this local number on `node`."""
@@ -260,7 +256,11 @@ def _keep(known: dict[_Key, set[int]], key: _Key, rank: int) -> bool:
     """Note a rank, two at most of one speaker; gives whether that is new."""
     if key not in known and len(known) >= MAX_VOICES:
         return False
-    ranks = known.setdefault(key, set())
+    return _add(known.setdefault(key, set()), rank)
+
+
+def _add(ranks: set[int], rank: int) -> bool:
+    """Note a rank, two at most; gives whether that is new."""
     if rank in ranks or len(ranks) > 1:
         return False
     ranks.add(rank)
