@@ -341,3 +341,30 @@ def test_a_task_of_a_cluster_spec_is_a_speaker() -> None:
         "/job:worker/replica:0/task:3: ", _TRACE + "KeyError: 'x'"
     )
     assert judging.guess(log) == ("exception", 3)
+
+
+_PAIR = (
+    "{0}: [launch.py:256:main] process {1}1 spawned with command: ['python', 'ft.py', '--local_rank=0']\n"
+    "{0}: [launch.py:256:main] process {1}2 spawned with command: ['python', 'ft.py', '--local_rank=1']\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("launched", "rank"),
+    [
+        (_PAIR.format("n1", 520), 1),
+        (_PAIR.format("n0", 410) + _PAIR.format("n1", 520), None),
+        (
+            "[launch.py:146:main] WORLD INFO DICT: {'n0': [0, 1], 'n1': [0, 1]}\n"
+            + _PAIR.format("n0", 410)
+            + _PAIR.format("n1", 520),
+            3,
+        ),
+    ],
+    ids=["one-node", "two-nodes", "two-nodes-and-their-ranks"],
+)
+def test_a_local_number_is_a_rank_only_where_its_node_is_the_only_one_or_its_ranks_are_told(
+    launched: str, rank: int | None
+) -> None:
+    killed = "n1: kernel: Out of memory: Killed process 5202 (python3) total-vm:12000kB, anon-rss:9000kB\n"
+    assert judging.guess(launched + _STEPS + killed) == ("host_oom", rank)

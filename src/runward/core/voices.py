@@ -124,6 +124,7 @@ class Voices:
     def place(self, pid: str, node: str, number: int) -> None:
         """A process is the one with this local number on `node`."""
         node = short(node)
+        self.on(node, ())
         for name in (f":{pid}", f"{node}:{pid}"):
             if name in self._places or len(self._places) < MAX_VOICES:
                 known = self._places.setdefault(name, set())
