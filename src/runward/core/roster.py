@@ -10,6 +10,7 @@ from typing import NamedTuple
 from runward.core import (
     casebook,
     devices,
+    elastic_table,
     homes,
     identities,
     log_names,
@@ -110,25 +111,8 @@ class Roster(NamedTuple):
     """Node and bus (`9b:00`), number (`gpu 4`) or serial name of a GPU to rank and local rank."""
     world: int | None = None
     """How many ranks there are, where all that is said of it agrees."""
-    rows: tuple["Row", ...] = ()
+    rows: tuple[elastic_table.Row, ...] = ()
     """The entries of a launcher's table."""
-
-
-class Row(NamedTuple):
-    """One rank of torchrun's failure table."""
-
-    rank: int
-    local: int | None
-    node: str
-    code: str
-    pid: str
-    order: int
-    root: bool
-    file: str | None
-    at: str
-    """The second in which it ended, as the launcher prints it."""
-    told_on: str
-    """The node that stands before the line."""
 
 
 def learn(book: casebook.Casebook) -> Roster:
@@ -154,7 +138,7 @@ def learn(book: casebook.Casebook) -> Roster:
                 said.channel(line[:_LINE].decode("utf-8", "replace"))
             elif _any(tasks, low) and not launched:
                 said.nodes.tasks(line[:_LINE].decode("utf-8", "replace"))
-    rows = tuple(_rows(book))
+    rows = tuple(elastic_table.rows(book))
     for row in rows:
         said.bind(row.rank, row.node, row.local, row.pid)
     said.communicators()
@@ -332,46 +316,3 @@ class _Said:
         world = min(self._worlds) if len(self._worlds) == 1 else None
         self._book.voices.of_world(world)
         return world
-
-
-_TABLE = (
-    "elastic_root",
-    "elastic_table_time",
-    "elastic_table_host",
-    "elastic_table_rank",
-    "elastic_table_exit",
-)
-"""The rules of one entry of torchrun's table, in the order of its lines."""
-
-
-def _rows(book: casebook.Casebook) -> Iterator[Row]:
-    """Torchrun's table, in the order it was printed."""
-    entries = book.of_rule(*_TABLE)
-    for place, entry in enumerate(entries):
-        if entry.signal.rule != "elastic_table_rank" or entry.signal.rank is None:
-            continue
-        above = {one.signal.rule: one.signal for one in _above(entries, place)}
-        host, time = above.get("elastic_table_host"), above.get("elastic_table_time")
-        after = next(iter(entries[place + 1 : place + 2]), None)
-        ended = after if after is not None and after.signal.rule == "elastic_table_exit" else None
-        local = entry.signal.fields.get("local", "")
-        yield Row(
-            entry.signal.rank,
-            int(local) if local.isdigit() else None,
-            voices.short(host.fields.get("node", "") if host else entry.signal.node),
-            ended.signal.fields.get("exitcode", "") if ended else "",
-            ended.signal.fields.get("pid", "") if ended else "",
-            entry.order,
-            "elastic_root" in above,
-            entry.signal.file,
-            time.fields.get("told_at", "") if time else "",
-            voices.short(entry.signal.node),
-        )
-
-
-def _above(entries: list[casebook.Entry], place: int) -> Iterator[casebook.Entry]:
-    """The lines of a row above that of its rank: host, time, the words that it is the first."""
-    for rule in ("elastic_table_host", "elastic_table_time", "elastic_root"):
-        if place and entries[place - 1].signal.rule == rule:
-            place -= 1
-            yield entries[place]
