@@ -60,3 +60,18 @@ def test_heartbeats_are_no_steps(words: str) -> None:
     found = judging.verdict(_STEPS + beats, process="running", silent_s=3600)
     assert (found.cause, found.action) == ("hang", "restart")
     assert judging.judge(_STEPS + beats, process="running", silent_s=5).progress.last_step == 3
+
+
+@pytest.mark.parametrize(
+    ("introduced", "cause"),
+    [
+        ("Failed to stop MetricsPusher gracefully.", "exception"),
+        ("Failed to fetch the next shard.", "distributed_timeout"),
+    ],
+    ids=["while-it-ends", "at-work"],
+)
+def test_what_fails_while_a_helper_is_stopped_is_not_why_the_run_ended(introduced: str, cause: str) -> None:
+    trace = 'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n'
+    first = f"{trace}ValueError: 3 columns, 4 names\n" if cause == "exception" else ""
+    late = f"{trace}ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.\n"
+    assert judging.guess(f"step 1/9 loss 2\n{first}{introduced}\n{late}")[0] == cause
