@@ -64,6 +64,7 @@ def diagnosable(target: str) -> Sources:
     try:
         text = one.whole_log(job_id)
         logs = (text_log(signals.Source(f"ray:{job_id}"), text.encode()),)
+        said = [own for own in (_beside(words, text) for words in said) if own]
     except ports.ContactLost as lost:  # its node is gone, and the log with it
         said.append(f"the log cannot be had: {lost}"[:400])
     known = context.Context(
@@ -76,3 +77,8 @@ def diagnosable(target: str) -> Sources:
         node=seen.node,
     )
     return Sources(logs, known)
+
+
+def _beside(words: str, log: str) -> str:
+    """What Ray says that the log does not: it repeats the log's end, torn out of what introduces it."""
+    return "\n".join(line for line in words.splitlines() if line.strip() and line.strip() not in log)

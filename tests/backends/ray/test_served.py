@@ -10,6 +10,7 @@ from fakes import ray_api
 from runward import ports
 from runward.backends.ray import backend, client, states
 from runward.core import errors, job
+from runward.wiring import ray as wiring_ray
 
 
 @pytest.fixture
@@ -221,3 +222,12 @@ def test_a_slow_list_is_not_waited_for_while_the_one_before_will_do(api):
     waiting.wait_until(lambda: one._asking.ready(0.0), "the list came")
     api.delay_s = 0.0
     assert one.poll(["a"])["a"].state is not job.JobState.RUNNING
+
+
+def test_the_end_of_the_log_that_ray_repeats_is_no_second_witness(api):
+    tail = "gracefully.\nray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."
+    api.logs["j"] = f"step 1/9 loss 2\nFailed to stop Cleaner {tail}\n"
+    said = "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):"
+    api.job("j", "FAILED", driver_exit_code=1, message=f"{said}\n{tail}", end_time=time.time() * 1000)
+    found = wiring_ray.diagnosable(f"j@{api.url}")
+    assert [text.text for text in found.context.texts] == [said]
