@@ -21,56 +21,18 @@ from runward.core import (
     repeats,
     rules,
     voices,
+    worth,
 )
 
 _MOST_BYTES = 8 << 20
 _LINE = 1000
 _LEAST_PID = 300
 """A number before a line from which on it is taken for a process, where the line tells a rank."""
-_BUS_END = b":00.0"
 TITLES = ("node_section", "file_section")
 """The rules of titles over the logs of nodes, and over parts of joined files."""
 _MARKS = (b"#", b"=", b"*", b"~", b"-", b">", b"$", b":")
 """How a title begins."""
-_BESIDE = (
-    b"pid",
-    b"process ",
-    b"local",
-    b"node",
-    b"machine",
-    b"group",
-    b"global",
-    b"world",
-    b"member",
-    b"gpu",
-    b"cuda",
-    b"actor",
-    b"worker",
-    b"container",
-    b"ranks",
-    _BUS_END,
-)
-_COUNTS = (
-    b"nproc",
-    b"num_local_procs",
-    b"num_processes",
-    b"num_machines",
-    b"per_node",
-    b"world_size",
-    b"world size",
-    b"world info dict",
-    b"omp_num_threads",
-)
-_NCCL = b"nccl info"
-_WORTH = (
-    (b"rank", b"procid", b"process index"),
-    _BESIDE,
-    _COUNTS,
-    (_BUS_END, b"uuid: gpu-"),
-    (b"] -> ", b"trees ["),
-    (b": task",),
-)
-"""Words by which a line is worth a closer look: a rank with something beside it, or one of the others alone."""
+_NCCL = "NCCL INFO"
 _RANK = (
     r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )"
     r"(?:(?:(?:global|world)[ _]?)?rank|process[ _](?:index|id)|slurm_procid|(?:(?:ompi|mv2)_comm_world|pmix?)_rank)"
@@ -119,34 +81,31 @@ def learn(book: casebook.Casebook) -> Roster:
     """Tell the book's voices what its lines bind, and give the rest."""
     book.homes = homes.find(book)
     said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER))
+    kinds = dict[bytes, worth.Kind]()
     for text, node in _texts(book):
         said.begin(node)
-        here = text.lower()
-        # most logs hold few of these words at all: the others need not be looked for in every line
-        words = tuple(tuple(word for word in kind if word in here) for kind in _WORTH)
-        names, beside, counts, gpus, channels, tasks = words
-        for line in text.splitlines() if any(words) else ():
-            said.title(line)
+        wanted = worth.Worth(text.lower(), kinds)
+        for line in text.splitlines() if wanted else ():
+            if line.startswith(_MARKS):
+                said.title(line)
             if said.row(line):
                 continue
             low = line[:_LINE].lower()
-            if (_any(names, low) and _any(beside, low)) or _any(counts, low):
-                said.closely(line[:_LINE], low)
-            elif _any(gpus, low):
-                said.devices.listed(low.decode("utf-8", "replace"))
-            elif _any(channels, low) and _NCCL in low:
-                said.channel(line[:_LINE].decode("utf-8", "replace"))
-            elif _any(tasks, low) and not launched:
-                said.nodes.tasks(line[:_LINE].decode("utf-8", "replace"))
+            shape = repeats.shape(low)
+            match wanted.kind(low, shape):
+                case worth.Kind.RANK:
+                    said.closely(line[:_LINE], shape)
+                case worth.Kind.DEVICE:
+                    said.devices.listed(low.decode("utf-8", "replace"))
+                case worth.Kind.CHANNEL:
+                    said.channel(line[:_LINE].decode("utf-8", "replace"))
+                case worth.Kind.TASK if not launched:
+                    said.nodes.tasks(line[:_LINE].decode("utf-8", "replace"))
     rows = tuple(elastic_table.rows(book))
     for row in rows:
         said.bind(row.rank, row.node, row.local, row.pid)
     said.communicators()
     return Roster(said.devices.owners(), said.world(), rows)
-
-
-def _any(words: tuple[bytes, ...], line: bytes) -> bool:
-    return any(word in line for word in words)
 
 
 def _texts(book: casebook.Casebook) -> Iterator[tuple[bytes, str]]:
@@ -173,6 +132,8 @@ class _Said:
         """The head of the table in whose rows the next line may be one."""
         self._channels: dict[tuple[str, str], set[int]] = {}
         """Processes and their nodes, to the ranks that NCCL's channels tell of them."""
+        self._fronts: dict[tuple[str, str], set[int]] = {}
+        """The same by the fronts of their lines, and the node of the title above them."""
         self._titles = [rule.pattern.encode() for rule in map(book.rules.get, TITLES) if rule is not None]
         self._node = ""
         """The node whose log the lines are by the title above them."""
@@ -184,9 +145,9 @@ class _Said:
         self._repeats.begin()
 
     def title(self, line: bytes) -> None:
-        """Take a line as the title over the log of a node, where it is one."""
-        titles = self._titles if line[:1] in _MARKS else ()
-        found = next((one for one in (regexes.ready(p).match(line[:_LINE]) for p in titles) if one), None)
+        """Take a line that begins with a mark as the title over the log of a node, where it is one."""
+        matches = (regexes.ready(title).match(line[:_LINE]) for title in self._titles)
+        found = next(filter(None, matches), None)
         if found is not None:
             said = {name: text.decode("utf-8", "replace") for name, text in found.groupdict().items() if text}
             self._node = said.get("node") or log_names.node_of(next(iter(said.values()), "")) or ""
@@ -217,9 +178,8 @@ class _Said:
         if local is not None:
             self._book.voices.hear(voices.Voice("", rank, local, node))
 
-    def closely(self, line: bytes, low: bytes) -> None:
-        """Take a line, in its own case and in lower case, unless many of its shape told nothing new."""
-        shape = repeats.shape(low)
+    def closely(self, line: bytes, shape: bytes) -> None:
+        """Take a line unless many of its shape told nothing new."""
         if self._repeats.worn(shape):
             return
         before = self._told()
@@ -281,12 +241,25 @@ class _Said:
 
     def channel(self, text: str) -> None:
         """A line of NCCL in which a process tells its own rank among others: channels, trees."""
-        front = self._split(text)
-        found = regexes.ready(_CHANNEL).search(front.body)
-        tree = regexes.ready(_TREE).search(front.body)
+        before, word, body = text.partition(_NCCL)
+        found = regexes.ready(_CHANNEL).search(body)
+        tree = regexes.ready(_TREE).search(body) if not found else None
         rank = (found["to"] if found["receive"] else found["from"]) if found else tree["rank"] if tree else ""
-        if rank and front.voice.name and len(self._channels) < voices.MAX_VOICES:
-            self._channels.setdefault((front.voice.name, front.node or ""), set()).add(int(rank))
+        if rank:
+            self._told_by(before + word).add(int(rank))
+
+    def _told_by(self, front: str) -> set[int]:
+        """The ranks that NCCL's channels tell of the process of which `front` tells: a front is split once."""
+        told = self._fronts.get((front, self._node))
+        if told is not None:
+            return told
+        said = self._split(front + " Channel")
+        process = said.voice.name, said.node or ""
+        room = len(self._channels) < voices.MAX_VOICES
+        told = self._channels.setdefault(process, set()) if said.voice.name and room else set()
+        if len(self._fronts) < voices.MAX_VOICES:
+            self._fronts[front, self._node] = told
+        return told
 
     def communicators(self) -> None:
         """NCCL's communicators of all ranks: rank, device, bus and process in one line."""

@@ -1,0 +1,93 @@
+"""Which lines are worth a closer look for who is who: told by their words, once for each shape of a line."""
+
+import enum
+
+BUS_END = b":00.0"
+"""How the bus of a GPU ends."""
+_BESIDE = (
+    b"pid",
+    b"process ",
+    b"local",
+    b"node",
+    b"machine",
+    b"group",
+    b"global",
+    b"world",
+    b"member",
+    b"gpu",
+    b"cuda",
+    b"actor",
+    b"worker",
+    b"container",
+    b"ranks",
+    BUS_END,
+)
+_COUNTS = (
+    b"nproc",
+    b"num_local_procs",
+    b"num_processes",
+    b"num_machines",
+    b"per_node",
+    b"world_size",
+    b"world size",
+    b"world info dict",
+    b"omp_num_threads",
+)
+_RANKS = (b"rank", b"procid", b"process index")
+_DEVICES = (BUS_END, b"uuid: gpu-")
+_CHANNELS = (b"] -> ", b"trees [")
+_NCCL = b"nccl info"
+_TASKS = (b": task",)
+_ALL = (*_RANKS, *_BESIDE, *_COUNTS, *_DEVICES, *_CHANNELS, *_TASKS)
+_MOST = 1 << 14
+"""Shapes that are remembered."""
+
+
+class Kind(enum.Enum):
+    """What a line may tell."""
+
+    NOTHING = enum.auto()
+    RANK = enum.auto()
+    """A rank with something beside it, or how many there are."""
+    DEVICE = enum.auto()
+    CHANNEL = enum.auto()
+    """NCCL's channels and trees."""
+    TASK = enum.auto()
+
+
+class Worth:
+    """The kinds of the lines of one source."""
+
+    def __init__(self, text: bytes, known: dict[bytes, Kind]) -> None:
+        """`text` of the source in lower case; `known`: the kinds of shapes met so far, in all sources."""
+        self._any = _has(_ALL, text)
+        self._buses = BUS_END in text
+        self._known = known
+
+    def __bool__(self) -> bool:
+        """Whether any line of it can be worth a look."""
+        return self._any
+
+    def kind(self, low: bytes, shape: bytes) -> Kind:
+        """Of a line in lower case; `shape` is that of `repeats.shape`, in which no numbers are left."""
+        key = shape + BUS_END if self._buses and BUS_END in low else shape
+        found = self._known.get(key)
+        if found is None:
+            found = _kind(low)
+            if len(self._known) < _MOST:
+                self._known[key] = found
+        return found
+
+
+def _kind(low: bytes) -> Kind:
+    if (_has(_RANKS, low) and _has(_BESIDE, low)) or _has(_COUNTS, low):
+        return Kind.RANK
+    if _has(_DEVICES, low):
+        return Kind.DEVICE
+    if _has(_CHANNELS, low) and _NCCL in low:
+        return Kind.CHANNEL
+    return Kind.TASK if _has(_TASKS, low) else Kind.NOTHING
+
+
+def _has(words: tuple[bytes, ...], text: bytes) -> bool:
+    return any(word in text for word in words)
