@@ -42,6 +42,7 @@ _SIGNS = {
 
 def apart(found: list[candidates.Candidate], ctx: context.Context) -> list[candidates.Candidate]:
     """The candidates, with records of strangers made light."""
+    found = _of_other_containers(found)
     own = [c for c in found if c.source == "log" and c.rule not in _SIGNS]
     files = {c.file for c in own}
     records = [c for c in found if _tells_of_a_process(c) and c.file not in files]
@@ -52,6 +53,23 @@ def apart(found: list[candidates.Candidate], ctx: context.Context) -> list[candi
     if len(theirs) == len(records):  # of another namespace, or strangers
         theirs = [c for c in theirs if any(map(_is_own_error, own)) and not _shown(c, own, ctx)]
     return [c._replace(weight=candidates.TEARDOWN, ends=False) if c in theirs else c for c in found]
+
+
+def _of_other_containers(found: list[candidates.Candidate]) -> list[candidates.Candidate]:
+    """With what an engine tells of the memory of other containers than those that it saw end made light."""
+    told = [c for c in found if c.rule == _MEMORY_EVENT]
+    ended = {one for c in found for one in regexes.ready(_CONTAINER_ENDS).findall(c.text)} if told else set()
+    others = {id(c) for c in told if ended and (one := _container(c)) and one not in ended}
+    return [c._replace(weight=candidates.TEARDOWN) if id(c) in others else c for c in found]
+
+
+_MEMORY_EVENT = "container_oom_event"
+_CONTAINER_ENDS = r"\bcontainer die ([0-9a-f]{4,64})\b"
+
+
+def _container(one: candidates.Candidate) -> str:
+    fields = one.fields or {}
+    return fields.get("container") or fields.get("container2") or ""
 
 
 def _tells_of_a_process(one: candidates.Candidate) -> bool:

@@ -105,8 +105,8 @@ def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: cont
     """
     well = ctx.running is True or ctx.ended_well
     later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
-    if candidate.ends and not well:
-        return False
+    if candidate.ends and not well and candidate.cause is not _C.NODE_FAILURE:
+        return False  # in the time of grace that it is given it makes steps; a lost node gives none
     return len(later) >= (_AGAIN if well else _LONG_AFTER)
 
 

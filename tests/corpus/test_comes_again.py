@@ -1,0 +1,90 @@
+"""What a restart would only meet again, beside what looks alike and where one helps."""
+
+import pytest
+
+from corpus import judging
+
+_STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(10, 60, 10))
+
+
+def _judged(log: str, code: int = 1) -> tuple[str, str]:
+    found = judging.verdict(log, exit_code=code)
+    return found.cause, found.action
+
+
+def _event(what: str, container: str, **more: object) -> str:
+    told = ", ".join(f"{key}={value}" for key, value in {**more, "image": "lab/t:9"}.items())
+    return f"2031-06-01T07:00:01.2 container {what} {container} ({told})\n"
+
+
+_ENDED = _event("die", "ab12cd", execDuration=90, exitCode=137)
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        (_event("oom", "ab12cd") + _ENDED, "host_oom"),
+        (_event("oom", "ab12cd"), "host_oom"),
+        (_event("oom", "99ff00") + _ENDED, "killed"),
+        (_event("exec_start", "ab12cd") + _ENDED, "killed"),
+        ("$ docker events --filter event=oom --since 1h\n" + _ENDED, "killed"),
+    ],
+    ids=["its-own", "nobody-died", "anothers", "none", "only-asked"],
+)
+def test_the_engines_event_of_a_kill_for_memory_counts_for_its_own_container(told: str, cause: str) -> None:
+    assert _judged(_STEPS + told, 137)[0] == cause
+
+
+_LOST = "slurmstepd: error: *** STEP 77.0 ON k3 CANCELLED AT 2031-06-01T07:00:00 DUE TO NODE FAILURE ***\n"
+_RAISED = (
+    'Traceback (most recent call last):\n  File "fit.py", line 4, in <module>\n    go()\nNameError: sched\n'
+)
+_MORE = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(60, 200, 10))
+
+
+@pytest.mark.parametrize(
+    ("between", "cause"),
+    [
+        ("==== requeue #2 ====\nstep 60 | loss 2.4\n", "exception"),
+        (_MORE, "exception"),
+        ("step 60 | loss 2.4\n", "node_failure"),
+        ("will requeue 2 jobs\nstep 60 | loss 2.4\n", "node_failure"),
+    ],
+    ids=["titled", "went-on", "still-printed", "no-title"],
+)
+def test_a_node_that_an_earlier_attempt_lost_is_not_why_the_last_one_died(between: str, cause: str) -> None:
+    assert _judged(_STEPS + _LOST + between + _RAISED)[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ("========= Invalid __shared__ read of size 8 bytes\n", ("cuda_error", "hold")),
+        ("========= Misaligned Shared or Local Address\n", ("cuda_error", "hold")),
+        (
+            "==31==ERROR: AddressSanitizer: stack-use-after-return on address 0x7f\n==31==ABORTING\n",
+            ("abort", "hold"),
+        ),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered\n", ("cuda_error", "restart")),
+    ],
+    ids=["memcheck", "alignment", "asan", "without-checker"],
+)
+def test_what_a_checker_of_memory_saw_is_the_programs_own(log: str, expected: tuple[str, str]) -> None:
+    assert _judged(_STEPS + log) == expected
+
+
+def test_a_checker_that_found_nothing_is_no_fault() -> None:
+    assert _judged("========= COMPUTE-SANITIZER\nok\n========= ERROR SUMMARY: 0 errors\n", 0)[0] == "none"
+
+
+@pytest.mark.parametrize(
+    ("log", "action"),
+    [
+        ("RuntimeError: HIP error: initialization error\n", "change"),
+        ("RuntimeError: Cannot re-initialize XPU in forked subprocess. To use XPU\n", "change"),
+        ("RuntimeError: CUDA error: system not yet initialized\n", "restart_elsewhere"),
+    ],
+    ids=["in-a-copy", "said-so", "fabric"],
+)
+def test_a_gpu_that_is_used_after_a_fork_is_set_up_wrong(log: str, action: str) -> None:
+    assert _judged(_STEPS + log)[1] == action
