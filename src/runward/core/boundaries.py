@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from runward.core import candidates, casebook, prefixes, regexes, rules, signals
+from runward.core import candidates, casebook, prefixes, readings, regexes, rules, signals
 
 _LOADING = r"(?i)\b(?:loading|restoring|resuming|reading)\b"
 
@@ -84,7 +84,7 @@ def _begun_before(entry: casebook.Entry, end: casebook.Entry, book: casebook.Cas
     """
     signal = entry.signal
     edges = book.edges.get(signals.whole(signal.file))
-    if edges is None or not regexes.ready(candidates.LOADED).search(signal.text):
+    if edges is None or not regexes.ready(readings.LOADED).search(signal.text):
         return False
     place, last = signal.offset or 0, end.signal.offset or 0
     start = edges.size - len(edges.tail)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from runward.core import casebook, exits, failures, regexes, rules, signals, tracebacks, vicinity, xids
+from runward.core import casebook, exits, failures, readings, rules, signals, tracebacks, vicinity, xids
 
 _C, _A = failures.Cause, failures.Action
 PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
@@ -17,8 +17,6 @@ _QUOTED = SYMPTOM - 2
 """What is only shown: a traceback inside of another message, the source text below a frame."""
 _ASIDE = GENERIC - 1
 """An exception that nobody caught says more than what a record says in passing; that says more than a lost peer."""
-LOADED = r"(?i)\b(?:loaded|restored|resumed|continuing)\b"
-"""Words that a load is over."""
 _WHOLE_CLOCK = 1e8
 """Stamps below this count from boot, not from 1970."""
 
@@ -106,12 +104,7 @@ def gather(book: casebook.Casebook) -> list[Candidate]:
         traceback = by_place.get(entry.place)
         if traceback and (traceback.ignored or (candidate.rule == _PASSING and not traceback.quoted)):
             continue  # the end of a traceback is not said in passing, whatever stands before it
-        if rule.says is rules.Says.DAMAGED or _ended_early(candidate, traceback):
-            reading = (traceback and traceback.reading) or _said_to_read(entry.signal.text)
-            candidate = _by_reader(candidate, reading or _announced(book, entry))
-        candidate = _by_frames(candidate, traceback.reading if traceback else "")
-        if candidate.rule == "faulthandler_bus" and _in_mapped_file(book, entry):
-            candidate = candidate._replace(cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
+        candidate = readings.settled(candidate, traceback, book)
         if (traceback and traceback.quoted) or entry.place in code:
             candidate = candidate._replace(weight=min(candidate.weight, _QUOTED))
         if traceback and (traceback.named or traceback.bare):
@@ -197,76 +190,6 @@ def _crowded(base: Candidate, fields: Mapping[str, str]) -> Candidate:
 
 
 _CROWDED = "{workers} processes came to the store of a run of {world}: two launches use one port"
-
-
-def _by_frames(candidate: Candidate, reading: str) -> Candidate:
-    """What a full disk, a failed request or lack of memory is, by what the frames above it were about."""
-    if candidate.cause is _C.DISK_FULL and reading == "memory":
-        return candidate._replace(cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
-    if candidate.cause is _C.HUB_NETWORK and reading == "service":
-        return candidate._replace(cause=_C.NETWORK, action=_A.WAIT, rule=_OWN_SERVICE, summary=_ASKED)
-    if candidate.rule == _NOT_THERE and reading == "checkpoint":
-        return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_NAMED_WRONG)
-    if candidate.rule == "cuda_error_oom" and reading == "pinned":
-        return candidate._replace(cause=_C.HOST_OOM, action=None, summary=_PINNED)
-    if candidate.rule == _NOT_THERE and reading == "program":
-        return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.HOLD, summary=_NO_PROGRAM)
-    return candidate
-
-
-_NOT_THERE = "python_file_missing"
-_NAMED_WRONG = "{rank} was told to load what is not there: {message}"
-_FULL_SHM = "shm_insufficient"
-_OWN_SERVICE, _ASKED = "own_service_down", "a service that the training asks does not answer"
-_PINNED = "{rank} could not get pinned memory of the host"
-_NO_PROGRAM = "{rank} could not start a program that it needs: {message}"
-_MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
-
-
-def _in_mapped_file(book: casebook.Casebook, entry: casebook.Entry) -> bool:
-    """Whether the innermost frames that a bus error prints read a mapped file: then it is no shared memory."""
-    frames = [one.order for one in book.of_rule("mapped_file_frame") if one.order > entry.order]
-    return bool(frames) and frames[0] - entry.order <= _NEXT
-
-
-_NEXT = 3
-
-
-def _announced(book: casebook.Casebook, entry: casebook.Entry) -> str:
-    """`checkpoint` where the last thing that was announced before `entry` is that one is being loaded."""
-    before = [e for e in book.entries(signals.Role.RESUME, signals.Role.PHASE) if e.order < entry.order]
-    if not before or before[-1].signal.role is not signals.Role.RESUME:
-        return ""
-    last = before[-1]
-    gone_on = any(last.order < one.order < entry.order for one in book.advances)
-    return "" if gone_on or regexes.ready(LOADED).search(last.signal.text) else "checkpoint"
-
-
-_READS = (
-    r"(?i)\b(?:load|resum|restor|read)\w*.{0,40}\b(?:checkpoint|ckpt)|/(?:checkpoints?|ckpts?)/"
-    r"|\.(?:pth|ckpt|distcp)\b"
-)
-
-
-def _ended_early(candidate: Candidate, traceback: tracebacks.Traceback | None) -> bool:
-    """Whether a reader came to the end of a file too soon and says no more than that."""
-    bare = candidate.rule == FALLBACK and (candidate.fields or {}).get("exc") == "EOFError"
-    return bare and traceback is not None and bool(traceback.reading)
-
-
-def _said_to_read(text: str) -> str:
-    return "checkpoint" if regexes.ready(_READS).search(text[:600]) else ""
-
-
-_READ = {"data": (_C.DATA_ERROR, "its data"), "checkpoint": (_C.CHECKPOINT_CORRUPT, "a checkpoint")}
-
-
-def _by_reader(candidate: Candidate, reading: str) -> Candidate:
-    cause, thing = _READ.get(reading, (candidate.cause, ""))
-    if candidate.cause is cause:
-        return candidate
-    summary = f"{{rank}} cannot read {thing}: cut short or damaged"
-    return candidate._replace(cause=cause, action=None, summary=summary)
 
 
 def _device(base: Candidate, signal: signals.Signal) -> Candidate | None:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runward.core import prefixes, regexes, signals, speakers, voices
+from runward.core import hosts, prefixes, regexes, signals, speakers, voices
 
 START = "Traceback (most recent call"
 MAX_OPEN, MAX_LINES, MAX_CODE = 64, 200, 64
@@ -22,15 +22,28 @@ _OPENERS = (
     r"[\w\s.:]{0,40}$"
 )
 """What may stand before a traceback on its line without making it a quotation."""
+CHECKPOINT_FILE = (
+    r"(?<![A-Za-z])(?:ckpt|checkpoint|weights?|model|net|optimi[sz]er|optim|opt|ema|state|snapshot|step|iter|epoch|last|best|latest)"
+    r"(?:[-_.=*{][\w.=*{}-]{0,80})?\.(?:h5|hdf5|npz|npy|msgpack|pkl|pickle|pth?|ckpt|keras|safetensors|bin|tar)(?![\w.])"
+)
+"""The name of a file that holds a state of a training."""
 _READING = (
     r"(?i)(?P<data>__getitem__|data_?sets?\b|data_?loader|_worker_loop|load_dataset|collate)"
     r"|(?P<checkpoint>(?:load|restore|resume|read)\w*(?:_|from_)(?:checkpoint|ckpt|state|states|weights|optimizer)"
-    r"|\b(?:resume|restore)(?:_from\w*)?\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b)"
+    r"|\b(?:resum|restor)(?:e(?:_from\w*)?|ing)\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b"
+    rf"|{CHECKPOINT_FILE})"
+    r"|(?P<config>\b(?:load|read|parse|get)_\w{0,20}(?:config|cfg|yaml|hparams)\b"
+    r"|\bfrom_(?:yaml|json|config)_file\b|config\w*\.py __init__"
+    r"|\bopen\([^()]{0,60}(?:config|cfg)|(?:config|zero\d)\w*\.json\b)"
     r"|(?P<memory>\b(?:heap|shared_memory)\.py __init__|_share_f(?:d|ilename))|(?P<program>\b_execute_child\b)"
-    r"|(?P<service>\b(?:vllm|sglang|reward|rollout|rm|judge|inference|generation)_?\w{0,20}(?:client|server|service|remote)\w{0,12}\.py)"
+    r"|(?P<service>\b(?:vllm|sglang|reward|rollout|rm|judge|inference|generation)_?\w{0,20}(?:client|server|service|remote)\w{0,12}\.py"
+    rf"|https?://(?:{hosts.OWN})[:/'\"\s])"
     r"|(?P<pinned>\bpin_memory(?:=True\b|\(\)|\.py)|\bcudaHost(?:Alloc|Register)\b)"
+    r"|(?P<moved>\bos\.(?:link|symlink|rename|replace|remove|unlink)\b|\bshutil\.(?:move|rmtree)\b)"
 )
 """Words of a frame that tell what it reads; the innermost frame that has any decides."""
+_FORMATS = r"/(?:h5py|numpy|zarr|tables)/"
+"""Libraries of formats that hold data and checkpoints alike, and have words of their own for it."""
 _OWNER = r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)"
 """Whose traceback it is, behind its opening words: of a rank that gathered those of the others."""
 _NATIVE = r"\.(?:cpp|cc|cu|hpp|h):\d{1,6}\]"
@@ -72,7 +85,7 @@ class Traceback(NamedTuple):
     reading: str = ""
     """`checkpoint` or `data`: what its frames were reading, where they say so; `memory`: they made shared memory;
     `service`: they asked a server of the run's own; `pinned`: they took memory of the host that a GPU may read;
-    `program`: they started one."""
+    `program`: they started one; `config`: they read the configuration; `moved`: they moved or removed a file."""
     text: str = ""
     named: bool = False
     """The traceback itself says whose it is, whoever prints it."""
@@ -200,8 +213,9 @@ class Grouper:
             group.frames.append((frame["path"], frame["line"], frame["where"] or ""))
             del group.frames[:-64]
             self._prove(group, place)
-            name = frame["path"].rpartition("/")[2]
-            group.reading = _reading(f"{name} {frame['where']}") or group.reading
+            if not regexes.ready(_FORMATS).search(frame["path"]):
+                name = frame["path"].rpartition("/")[2]
+                group.reading = _reading(f"{name} {frame['where']}") or group.reading
         elif body and front.indent <= group.indent and not regexes.ready(_FOREIGN).search(body):
             found = regexes.ready(_EXCEPTION).match(body)
             if found and (front.at is None or "." in found["name"] or found["name"][:1].isupper()):

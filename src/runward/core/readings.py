@@ -1,0 +1,134 @@
+"""What a failure was about: what was read, written or asked, by its frames, its own words and the lines before it."""
+
+from typing import TYPE_CHECKING
+
+from runward.core import casebook, failures, hosts, regexes, rules, signals, tracebacks
+
+if TYPE_CHECKING:
+    from runward.core import candidates
+
+_C, _A = failures.Cause, failures.Action
+LOADED = r"(?i)\b(?:loaded|restored|resumed|continuing)\b"
+"""Words that a load is over."""
+
+
+def settled(
+    candidate: "candidates.Candidate", traceback: tracebacks.Traceback | None, book: casebook.Casebook
+) -> "candidates.Candidate":
+    """The candidate, with the cause that follows from what it was about."""
+    frames = traceback.reading if traceback else ""
+    if candidate.entry is not None and (
+        book.says(candidate.rule, rules.Says.DAMAGED) or _ended_early(candidate, frames)
+    ):
+        reading = frames or _said_to_read(candidate.text)
+        candidate = _by_reader(candidate, reading or _announced(book, candidate.entry))
+    candidate = _by_frames(candidate, frames)
+    asked = candidate.cause is _C.HUB_NETWORK and candidate.action in (None, _A.WAIT)
+    if asked and (frames == "service" or hosts.own(candidate.text[:1000])):
+        return candidate._replace(cause=_C.NETWORK, action=_A.WAIT, rule=_OWN_SERVICE, summary=_ASKED)
+    if candidate.rule in _MISSING and _pointed_at(candidate, book):
+        return candidate._replace(
+            cause=_C.CHECKPOINT_CORRUPT, action=_A.RESUME_PREVIOUS, summary=_POINTS_NOWHERE
+        )
+    if candidate.rule == "faulthandler_bus" and candidate.entry and _in_mapped_file(book, candidate.entry):
+        return candidate._replace(cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
+    return candidate
+
+
+def _by_frames(candidate: "candidates.Candidate", reading: str) -> "candidates.Candidate":
+    """What a full disk, lack of memory or a missing file is, by what the frames above it were about."""
+    if candidate.cause is _C.DISK_FULL and reading == "memory":
+        return candidate._replace(cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
+    if candidate.rule == "cuda_error_oom" and reading == "pinned":
+        return candidate._replace(cause=_C.HOST_OOM, action=None, summary=_PINNED)
+    if candidate.rule == _NOT_THERE and reading in _NOT_THERE_IN:
+        cause, action, summary = _NOT_THERE_IN[reading]
+        return candidate._replace(cause=cause, action=action, summary=summary)
+    return candidate
+
+
+_NOT_THERE = "python_file_missing"
+_MISSING = (_NOT_THERE, "named_file_missing")
+_NOT_THERE_IN = {
+    "checkpoint": (_C.CONFIG_ERROR, _A.CHANGE, "{rank} was told to load what is not there: {message}"),
+    "config": (_C.CONFIG_ERROR, _A.CHANGE, "{rank} was told of a configuration that is not there: {message}"),
+    "program": (_C.CONFIG_ERROR, _A.HOLD, "{rank} could not start a program that it needs: {message}"),
+    "moved": (_C.IO_ERROR, _A.HOLD, "{rank}: a file that it moves or removes itself was gone: {message}"),
+}
+_FULL_SHM = "shm_insufficient"
+_OWN_SERVICE, _ASKED = "own_service_down", "a service that the training asks does not answer"
+_PINNED = "{rank} could not get pinned memory of the host"
+_MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
+_POINTS_NOWHERE = "{rank}: what names the newest checkpoint names one that is not there"
+
+
+def _pointed_at(candidate: "candidates.Candidate", book: casebook.Casebook) -> bool:
+    """Whether a line before it said that the newest checkpoint is just what was not found."""
+    told = [one.signal.fields.get("tag", "") for one in book.of_rule("checkpoint_pointer")]
+    return any(len(tag) >= _TAG and tag.rstrip("/.") in candidate.text for tag in told)
+
+
+_TAG = 3
+
+
+def _in_mapped_file(book: casebook.Casebook, entry: casebook.Entry) -> bool:
+    """Whether the innermost frames that a bus error prints read a mapped file: then it is no shared memory."""
+    frames = [one.order for one in book.of_rule("mapped_file_frame") if one.order > entry.order]
+    return bool(frames) and frames[0] - entry.order <= _NEXT
+
+
+_NEXT = 3
+
+
+def _announced(book: casebook.Casebook, entry: casebook.Entry) -> str:
+    """`checkpoint` where the last thing that was announced before `entry` is that one is being loaded."""
+    before = [e for e in book.entries(signals.Role.RESUME, signals.Role.PHASE) if e.order < entry.order]
+    before = sorted([*before, *_just_read(book, entry)], key=lambda one: one.order)
+    if not before or (before[-1].signal.role is signals.Role.PHASE):
+        return ""
+    last = before[-1]
+    gone_on = any(last.order < one.order < entry.order for one in book.advances)
+    return "" if gone_on or regexes.ready(LOADED).search(last.signal.text) else "checkpoint"
+
+
+def _just_read(book: casebook.Casebook, entry: casebook.Entry) -> list[casebook.Entry]:
+    """Lines that tell of a file of a checkpoint that is opened, just before `entry` in its log."""
+    at = entry.signal.offset or 0
+    return [
+        one
+        for one in book.of_rule("checkpoint_opened")
+        if one.signal.file == entry.signal.file and 0 < at - (one.signal.offset or 0) < _JUST
+    ]
+
+
+_JUST = 6000
+"""Bytes that a traceback and the line before it may be apart."""
+_READS = (
+    r"(?i)\b(?:load|resum|restor|read)\w*.{0,40}\b(?:checkpoint|ckpt)|/(?:checkpoints?|ckpts?)/"
+    rf"|\.(?:pth|ckpt|distcp)\b|{tracebacks.CHECKPOINT_FILE}"
+)
+
+
+def _ended_early(candidate: "candidates.Candidate", reading: str) -> bool:
+    """Whether a reader came to the end of a file too soon and says no more than that."""
+    bare = candidate.rule == "python_exception" and (candidate.fields or {}).get("exc") == "EOFError"
+    return bare and bool(reading)
+
+
+def _said_to_read(text: str) -> str:
+    return "checkpoint" if regexes.ready(_READS).search(text[:600]) else ""
+
+
+_READ = {
+    "data": (_C.DATA_ERROR, "its data"),
+    "checkpoint": (_C.CHECKPOINT_CORRUPT, "a checkpoint"),
+    "config": (_C.CONFIG_ERROR, "its configuration"),
+}
+
+
+def _by_reader(candidate: "candidates.Candidate", reading: str) -> "candidates.Candidate":
+    cause, thing = _READ.get(reading, (candidate.cause, ""))
+    if candidate.cause is cause:
+        return candidate
+    summary = f"{{rank}} cannot read {thing}: cut short or damaged"
+    return candidate._replace(cause=cause, action=None, summary=summary)
