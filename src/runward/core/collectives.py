@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runward.core import candidates, casebook, context, failures, rules, signals
+from runward.core import candidates, casebook, context, failures, regexes, rules, signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +121,27 @@ def _came(book: casebook.Casebook) -> Suspects | None:
 
 def _lost(book: casebook.Casebook) -> Suspects | None:
     """Whom others say they lost, less those that say so themselves: they went because of the first."""
-    told = [entry for entry in book.with_field("lost") if not _survived(entry, book)]
-    lost = {int(entry.signal.fields["lost"]) for entry in told}
-    gone = (lost - {entry.signal.rank for entry in told}) or lost
-    first = [entry for entry in told if int(entry.signal.fields["lost"]) in gone][:1]
+    whom = [(entry, int(entry.signal.fields["lost"])) for entry in book.with_field("lost")]
+    whom += [(entry, rank) for entry in book.of_rule(_LOST_AT) for rank in _at_address(entry, book)]
+    whom = [(entry, rank) for entry, rank in whom if not _survived(entry, book)]
+    lost = {rank for _, rank in whom}
+    gone = (lost - {entry.signal.rank for entry, _ in whom}) or lost
+    first = [entry for entry, rank in whom if rank in gone][:1]
     return (
         Suspects(tuple(sorted(gone)), "others say that they lost it", proven=False, entries=tuple(first))
         if gone
         else None
     )
+
+
+_LOST_AT = "gloo_peer_closed"
+_ADDRESS = r"\[(\d{1,3}(?:\.\d{1,3}){3})\]:\d"
+
+
+def _at_address(entry: casebook.Entry, book: casebook.Casebook) -> list[int]:
+    """The rank of the peer whose address a line gives, where each machine has one."""
+    ranks = (book.voices.only(one) for one in regexes.ready(_ADDRESS).findall(entry.signal.text))
+    return [rank for rank in ranks if rank is not None]
 
 
 def _survived(entry: casebook.Entry, book: casebook.Casebook) -> bool:

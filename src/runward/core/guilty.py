@@ -237,9 +237,19 @@ def _launchers(case: whose.Case) -> int | None:
     ended = _launcher_end(case.found, case.chosen.cause)
     if ended is None:
         roots = [row.rank for row in case.known.rows if row.root and row.code != whose.TERMINATED]
-        told = [_of_entry(entry, case.book) for entry in case.book.saying(rules.Says.ENDED_FIRST)]
+        told = [_of_entry(entry, case.book) for entry in _first_to_end(case.book)]
         return roots[-1] if roots else next(iter(told), None)
     return ended.rank
+
+
+def _first_to_end(book: casebook.Casebook) -> list[casebook.Entry]:
+    """The lines of launchers about the first to end; where Hydra lists several it ended most of them itself."""
+    listed = book.of_rule(_LISTS_ENDS)
+    several = len({entry.signal.rank for entry in listed}) > 1
+    return [e for e in book.saying(rules.Says.ENDED_FIRST) if not (several and e.signal.rule == _LISTS_ENDS)]
+
+
+_LISTS_ENDS = "launcher_bad_rank"
 
 
 def _of_entry(entry: casebook.Entry, book: casebook.Casebook) -> int | None:

@@ -40,6 +40,8 @@ _NODE = (
     r"(?P<node>[A-Za-z]{1,12}(?:-[A-Za-z0-9]{1,16}){0,4}(?<!\d)-?\d{1,5})(?=[._]|$)"
 )
 """A part of a log's name that may be the name of a machine."""
+_ADDRESS = r"(?:^|[_@-])(\d{1,3}(?:\.\d{1,3}){3})(?:$|[._-](?=[a-z]))"
+"""An address as a part of a log's name."""
 _LOG = r"(?:\.(?:log|out|err|txt)|(?:^|[./_-])(?:std)?(?:out|err|log)(?:\.\d{1,6})?|\w+log\.\d{1,6})$"
 
 
@@ -61,7 +63,7 @@ def rank_of(path: str) -> int | None:
     """
     kept = regexes.ready(_POD_FILE).search(path)
     path = kept["pod"] if kept else path
-    name = path.rpartition("/")[2]
+    name = regexes.ready(_ADDRESS).sub("", path.rpartition("/")[2])
     for patterns, text in ((_MARKED, name), (_FOLDERS, path)):
         for pattern in patterns:
             found = regexes.ready(pattern).search(text)
@@ -73,10 +75,11 @@ def rank_of(path: str) -> int | None:
 def node_of(path: str) -> str | None:
     """The machine whose log `path` is by its name.
 
-    >>> node_of("logs/cn02.log"), node_of("slurm-81_node-4.out"), node_of("rank_3.log"), node_of("train.log")
-    ('cn02', 'node-4', None, None)
+    >>> node_of("logs/cn02.log"), node_of("slurm-81_node-4.out"), node_of("rank_3.log"), node_of("10.0.0.7.log")
+    ('cn02', 'node-4', None, '10.0.0.7')
     """
-    found = regexes.ready(_NODE).findall(path.rpartition("/")[2])
+    name = path.rpartition("/")[2]
+    found = regexes.ready(_NODE).findall(name) or regexes.ready(_ADDRESS).findall(name)
     return found[-1] if found else None
 
 
@@ -111,7 +114,8 @@ def owners_of(paths: Sequence[str]) -> list[Owner]:
     told = {(rank, place) for rank, place in zip(ranks, places, strict=True) if place}
     several = len({rank for rank, _ in told}) < len(told)
     nodes = [node_of(path) for path in paths]
-    nodes = nodes if None not in nodes and len(set(nodes)) > 1 else [None] * len(paths)
+    named = {node for node in nodes if node}  # one more may be the launcher's own
+    nodes = nodes if nodes.count(None) <= 1 < len(named) else [None] * len(paths)
     return [
         Owner(None, rank, place) if several and place else Owner(rank, node=node)
         for rank, place, node in zip(ranks, places, nodes, strict=True)

@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from runward.core import layouts, regexes, voices
+from runward.core import layouts, regexes, speakers, voices
 
 _NODE_RANK = (
     r"(?i)(?<!comm_world_)(?:(?:node|machine|group)[ _-]?rank|slurm_nodeid)"
@@ -30,6 +30,14 @@ _RANKS_ON = (
     rf"(?i)\branks (?:on|of|at) (?:node |host )?{_HOST}(?: are)?[ :=\[(]{{1,3}}{_SOME}\b",
 )
 """Lists of the ranks of a node."""
+_RANK_ON = (
+    rf"(?i)(?:^|[\])>] |: )\W?(?:(?:global|world)[ _-]?)?rank[ :=#]{{0,2}}(?P<rank>\d{{1,6}}) ?"
+    r"(?:[:=]|-+>|=>|@|[:,]? (?:(?:is|runs?|running|start(?:ed|s)|placed|launched|lives|scheduled) ){0,2}(?:on|at)) ?"
+    rf"(?:(?:node|host|machine)[ =:]{{1,2}})?(?!(?:{speakers.NO_NODES}|local|port|cpu|core|device)[-_]?\d)"
+    r"(?!gpu[-_]?\d\s*$)"
+    r"(?P<node>[a-z][\w.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3})\s*$"
+)
+"""A line that says no more than where one rank is."""
 _NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
 _SPAN = r"(\d{1,6})(?:(?:-|\.\.)(\d{1,6}))?"
 _THREADS = "Setting OMP_NUM_THREADS environment variable for each process"
@@ -70,16 +78,23 @@ class Nodes:
                 self._local[node] = numbers
             elif len(self._local.get(node, ())) == len(numbers):
                 self._bind_all(node, self._local[node], numbers)
-        for pattern in _RANKS_ON if "ranks" in body else ():
-            on = regexes.ready(pattern).search(body)
-            if on is not None:
-                self._voices.on(on["node"] or node, _listed(on["ranks"]))
+        self._stand_on(body, node)
         through = "global_rank_mapping" in body
         first = 0
         for found in regexes.ready(_MAPPING).finditer(body) if through or "WORLD INFO DICT" in body else ():
             ranks = _numbers(found["ranks"])
             self._bind_all(found["node"], range(len(ranks)), ranks if through else itertools.count(first))
             first += len(ranks)
+
+    def _stand_on(self, body: str, node: str) -> None:
+        """A line that says on which node ranks are."""
+        for pattern in _RANKS_ON if "ranks" in body else ():
+            on = regexes.ready(pattern).search(body)
+            if on is not None:
+                self._voices.on(on["node"] or node, _listed(on["ranks"]))
+        alone = regexes.ready(_RANK_ON).search(body) if "rank" in body.lower() else None
+        if alone is not None:
+            self._voices.on(alone["node"], (int(alone["rank"]),))
 
     def _learn(self, known: dict[str, int], name: str, text: str | None) -> None:
         """Note a number of a node's layout, where the line tells it."""

@@ -84,9 +84,10 @@ _NOISE = [
     ("-|", r"[-|](?= ) ?"),
     (
         _WORD,
-        r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|colossalai|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)|\|)",
+        r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|colossalai|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)(?!\d+: )|\|)",
     ),
     ("k", r"kernel: ?"),
+    ("M", r"MPI startup\(\): "),
     ("[", r"\[(?:[0-9a-f]{7,12}|launcher|main)\](?= )"),
     ("[", r"\[[A-Za-z][\w.-]{1,24}\](?= ?[\[(](?:MPI |global )?(?:[Rr]ank|RANK|[Pp]rocess)[ =:_]?\d)"),
     ("|", r"\|\|(?= )"),

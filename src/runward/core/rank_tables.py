@@ -76,7 +76,7 @@ _DIGITS = 6
 _KINDS = {
     "rank": ("rank", "global_rank", "world_rank", "globalrank", "procid"),
     "pid": ("pid", "process", "processid", "process_id"),
-    "node": ("node", "host", "hostname", "ip", "machine", "nodename"),
+    "node": ("node", "host", "hostname", "ip", "machine", "nodename", "node_name"),
     "local": ("local_rank", "local", "lrank", "localrank", "local_id", "localid"),
     "gpu": ("gpu", "device", "cuda", "gpu_id", "gpu_index", "dev"),
     "bus": ("bus", "pci", "bus_id", "busid", "pci_bus", "pci_bus_id", "uuid", "gpu_uuid"),
@@ -84,6 +84,8 @@ _KINDS = {
 """What a column holds, by its name."""
 _WORD = r"[#A-Za-z][\w .()-]{0,24}$"
 _RULE = r"[-=+|: ]*$"
+_WIDE = "  "
+"""What stands between columns whose names may be two words."""
 
 
 class Columns(NamedTuple):
@@ -98,6 +100,7 @@ class Columns(NamedTuple):
         if regexes.ready(_RULE).match(text):
             return {}
         cells = _cells(text, self.mark)
+        cells = text.split() if self.mark == _WIDE and len(cells) != len(self.kinds) else cells
         said = dict(zip(self.kinds, cells, strict=False))
         rank = said.get("rank", "")
         if len(cells) != len(self.kinds) or not rank.isdecimal() or len(rank) > _DIGITS:
@@ -107,7 +110,10 @@ class Columns(NamedTuple):
 
 def columns(text: str) -> Columns | None:
     """The head that a line is: of a rank and at least one thing that belongs to it."""
-    mark = "|" if text.count("|") > 1 else "," if text.count(",") > 1 else "\t" if "\t" in text else ""
+    marks = (("|", text.count("|") > 1), (",", text.count(",") > 1), ("\t", "\t" in text))
+    mark = next((one for one, there in marks if there), _WIDE if text.count(_WIDE) > 1 else "")
+    if mark == _WIDE and len(_cells(text, _WIDE)) < _LEAST:
+        mark = ""
     names = _cells(text, mark)
     if not all(map(regexes.ready(_WORD).match, names)):
         return None
@@ -118,4 +124,7 @@ def columns(text: str) -> Columns | None:
 
 
 def _cells(text: str, mark: str) -> list[str]:
-    return [cell.strip() for cell in text.strip().strip("|").split(mark)] if mark else text.split()
+    if not mark:
+        return text.split()
+    cells = [cell.strip() for cell in text.strip().strip("|").split(mark)]
+    return [cell for cell in cells if cell] if mark == _WIDE else cells

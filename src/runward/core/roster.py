@@ -61,7 +61,7 @@ _TREE = r"Trees \[\d+\] [\d/-]{5,30}->(?P<rank>\d{1,6})->"
 _IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
 _LISTED = (
     r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
-    r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})\b"
+    r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})(?!\.?\w)"
 )
 """Entries of a list of processes and their ranks."""
 

@@ -26,7 +26,8 @@ _ROLES = (
 )
 """Roles behind which torchrun prints a number."""
 NO_NODES = (
-    "step|epoch|iter|layer|loss|top|trial|block|stage|gpu|cuda|level|try|acc|eval|test|batch|phase|fold"
+    r"step|epoch|iter|layer|loss|top|trial|block|stage|gpu(?![-_]?\d\d)|cuda|level|try|acc|eval|test|batch|phase"
+    "|fold"
 )
 _AFTER_NODE = (
     r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} \d\d:|={20}|-{20}|Failures:$|Root Cause"
@@ -62,7 +63,9 @@ _TAGS = {
     "(": r"\((?P<tag>(?:[^()\n]|\([^()\n]{0,40}\)){1,120})\)(?P<stream>)(?P<mark>:| \||)",
     "<": r"<(?P<tag>[^<>\n]{1,40})>(?P<stream>)(?P<mark>:?)(?= )",
 }
-_PROCESS_NUMBER = rf"{_PROCESS}{_BETWEEN}(?P<number>\d{{1,5}}){_OF}(?:-[a-z]{{1,12}})?"
+_NO_HOST = r"(?!(?:gpu|[Hh]ost)[-_]?0\d)"
+"""Names of machines are counted with leading zeros, devices never."""
+_PROCESS_NUMBER = rf"{_NO_HOST}{_PROCESS}{_BETWEEN}(?P<number>\d{{1,5}}){_OF}(?:-[a-z]{{1,12}})?"
 _ALONE = (
     rf"{_RANK}{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?:[ ,|].{{0,60}})?",
     rf"{_LOCAL}{_BETWEEN}(?P<local>\d{{1,3}})",
@@ -123,7 +126,7 @@ _BARE = (
     (_DIGITS, r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): "),
     ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
     (_SMALL, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}}:? (?=\S))"),
-    ("dgGhHpPrRtTwW", rf"{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
+    ("dgGhHpPrRtTwW", rf"{_NO_HOST}{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
     (
         _WORDS,
         r"(?!python)(?P<node>(?:node|host)(?=\[)|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]*)\[(?P<number>\d{1,7})\]:",
@@ -133,7 +136,7 @@ _BARE = (
     (
         _SMALL,
         (
-            rf"(?!slurm(?:step)?d-|(?:{NO_NODES})[-_]?\d)"
+            rf"(?!slurm(?:step)?d-|python\d|(?:{NO_NODES})[-_]?\d)"
             r"(?P<node>[a-z][a-z0-9]{0,12}(?:-[a-z0-9]{1,16}){0,4}(?<=\d))(?:: | +\| (?!\s*[\d.]+ *[|%]))"
         ),
     ),

@@ -17,6 +17,7 @@ from runward.core import (
     regexes,
     roster,
     rules,
+    signals,
     speakers,
     vicinity,
     voices,
@@ -48,6 +49,8 @@ _ANNOUNCED = (
     rb"[)\]]?:? (?:has |had )?(?:failed|crashed|raised|threw|hit an?|errored)\b[^\n]{0,80}:[ \t]*$"
 )
 """A line over an error that says whose it is: `local_rank=5 failed in forward:`."""
+_TELLER = r"\b(?:STEP|JOB) \S+ ON \S+ CANCELLED\b"
+"""The machine on which Slurm says that it ends a step: the step's first one, whichever failed."""
 _TAGGED = 3
 """Lines that begin with the same bracketed number where it names a speaker."""
 
@@ -132,7 +135,13 @@ def by_gpu(case: Case) -> int | None:
 def by_node(case: Case) -> int | None:
     """The rank of the node that the line is about, where every node has one."""
     signal = case.chosen.entry.signal if case.chosen.entry else None
-    return case.book.voices.only(signal.node or _known_node(signal.text, case.book)) if signal else None
+    if signal is None:
+        return None
+    about = signal.node or _known_node(regexes.ready(_TELLER).sub("", signal.text), case.book)
+    rank = case.book.voices.only(about)
+    edges = case.book.edges.get(signals.whole(signal.file)) if rank is None else None
+    # a machine may be called by its address elsewhere
+    return case.book.voices.only(edges.node) if edges is not None and edges.node else rank
 
 
 def _known_node(text: str, book: casebook.Casebook) -> str:

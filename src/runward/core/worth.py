@@ -20,6 +20,9 @@ _BESIDE = (
     b"worker",
     b"container",
     b"ranks",
+    b" on ",
+    b"->",
+    b" @ ",
     BUS_END,
 )
 _COUNTS = (
