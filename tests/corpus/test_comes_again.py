@@ -88,3 +88,71 @@ def test_a_checker_that_found_nothing_is_no_fault() -> None:
 )
 def test_a_gpu_that_is_used_after_a_fork_is_set_up_wrong(log: str, action: str) -> None:
     assert _judged(_STEPS + log)[1] == action
+
+
+_ABORTED = "Aborted (core dumped)\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "expected"),
+    [
+        (
+            (
+                "xgboost.core.XGBoostError: [09:00:00] /b/src/objective/rank_obj.cc:12: Check failed: ok: "
+                "relevance labels must be non-negative integers\n"
+            ),
+            1,
+            ("data_error", "hold"),
+        ),
+        (
+            (
+                "xgboost.core.XGBoostError: [09:00:00] /b/src/gbm/gbtree.cc:50: Check failed: n > 0: "
+                "Invalid parameter eta\n"
+            ),
+            1,
+            ("exception", "hold"),
+        ),
+        (
+            "terminate called after throwing an instance of 'dmlc::Error'\n"
+            "  what():  [09:00:00] /b/io.cc:3: Check failed: fp: labels must have one column\n" + _ABORTED,
+            134,
+            ("data_error", "hold"),
+        ),
+        ("[LightGBM] [Fatal] Forced splits file is not valid json\n", 255, ("exception", "hold")),
+        (
+            "terminate called after throwing an instance of 'std::invalid_argument'\n  what():  stoi\n"
+            + _ABORTED,
+            134,
+            ("exception", "hold"),
+        ),
+        (
+            (
+                "terminate called after throwing an instance of 'c10::Error'\n"
+                "  what():  hidden size should be a multiple of the heads\n"
+            ),
+            134,
+            ("exception", "hold"),
+        ),
+    ],
+    ids=["labels", "parameter", "native", "lightgbm", "logic", "argument"],
+)
+def test_a_librarys_check_of_what_it_was_given_refuses_it_again(log, code, expected) -> None:
+    assert _judged(_STEPS + log, code) == expected
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        ("[LightGBM] [Fatal] Socket recv error, Connection reset by peer (code: 104)\n", 255),
+        ("terminate called after throwing an instance of 'std::runtime_error'\n  what():  eof\n", 134),
+        ("F0601 07:00:00.1 88 ring.cc:50] Check failed: head_ != nullptr\n" + _ABORTED, 134),
+        (
+            "terminate called after throwing an instance of 'std::system_error'\n  what():  Broken pipe\n",
+            134,
+        ),
+        ("double free or corruption (!prev)\n" + _ABORTED, 134),
+    ],
+    ids=["peer", "stream", "state", "pipe", "heap"],
+)
+def test_what_native_code_finds_of_its_own_state_or_of_others_may_pass(log: str, code: int) -> None:
+    assert _judged(_STEPS + log, code)[1] == "restart"
