@@ -18,6 +18,7 @@ from runward.core import (
     guilty,
     numerics,
     redact,
+    reports,
     rhythm,
     roster,
     rules,
@@ -61,8 +62,7 @@ def diagnose(
 ) -> failures.Diagnosis:
     """Why this attempt ended (or how it stands). `attempt`: which one of an appended log, from 1; None: the last."""
     known = ctx or context.Context()
-    book.settle()
-    book = rhythm.heard(book, known)
+    book = _judged(book, known)
     finding = _find(book, known, attempt)
     action = actions.choose(finding.chosen, book, known, finding.suspects)
     verdict = _verdict(finding, known, action, book)
@@ -74,8 +74,7 @@ def weighed(
 ) -> list[Mapping[str, object]]:
     """What was considered, strongest first, and why each is or is not the cause: for people (`--explain`)."""
     known = ctx or context.Context()
-    book.settle()
-    book = rhythm.heard(book, known)
+    book = _judged(book, known)
     finding = _find(book, known, attempt)
     rows = [(c, "chosen" if c is finding.chosen else "weaker, later or an echo") for c in finding.found]
     rows += [(c, "survived, or of an earlier attempt") for c in finding.dropped]
@@ -95,8 +94,15 @@ def weighed(
     ]
 
 
+def _judged(book: casebook.Casebook, ctx: context.Context) -> casebook.Casebook:
+    """The book as it is judged: whole, without what is told of other logs, with steps that no rule knows."""
+    book.settle()
+    return rhythm.heard(reports.apart(book), ctx)
+
+
 def attempts(book: casebook.Casebook) -> int:
     """How many attempts the logs hold: of several logs, that with the most."""
+    book = reports.apart(book)
     bounds = boundaries.find(candidates.gather(book), book)
     return 1 + max(map(len, bounds.values()), default=0)
 

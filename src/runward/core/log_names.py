@@ -15,7 +15,7 @@ _MARKED = (
         r"(?P<rank>\d{1,6})(?=\D|$)"
     ),
     (
-        r"(?i)(?<!\bcn)(?<!\bgn)(?<!\bnid)(?<!\bdgx)(?<!\bhgx)(?<!\bsrv)"
+        r"(?i)(?<!\bcn)(?<!\bgn)(?<!\bnid)(?<!\bdgx)(?<!\bhgx)(?<!\bsrv)(?<!\bslurm)(?<!\bjob)"
         r"[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$"
     ),
     r"(?i)_(?P<rank>\d{1,5})_log\.(?:out|err)$",
@@ -58,8 +58,8 @@ def is_log(path: str) -> bool:
 def rank_of(path: str) -> int | None:
     """The rank whose log `path` is by its name.
 
-    >>> rank_of("logs/rank3.log"), rank_of("attempt_0/5/stderr.log"), rank_of("logs/train.log")
-    (3, 5, None)
+    >>> [rank_of(name) for name in ("logs/rank3.log", "attempt_0/5/stderr.log", "logs/train.log", "slurm-711.out")]
+    [3, 5, None, None]
     """
     kept = regexes.ready(_POD_FILE).search(path)
     path = kept["pod"] if kept else path

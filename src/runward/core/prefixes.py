@@ -84,7 +84,10 @@ _NOISE = [
     ("-|", r"[-|](?= ) ?"),
     (
         _WORD,
-        r"(?:root|[A-Za-z_][\w]*(?:\.\w+)+|mm\w+|colossalai|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)(?!\d+: )|\|)",
+        (
+            r"(?:root|(?!\w{1,80}\.(?:log|out|err|txt)[.\w]{0,6}:\d+ )[A-Za-z_][\w]*(?:\.\w+)+"
+            r"|mm\w+|colossalai|\w+__main__\w*|__main__) ?(?:-(?= )|:(?=\S)(?!\d+: )|\|)"
+        ),
     ),
     ("k", r"kernel: ?"),
     ("M", r"MPI startup\(\): "),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from runward.core import failures, prefixes, voices
+from runward.core import citations, failures, prefixes, voices
 
 if TYPE_CHECKING:  # rules name the roles of this module
     from runward.core import rules
@@ -98,8 +98,10 @@ class Place(NamedTuple):
 
 
 def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source: Source) -> Signal | None:
-    """What a rule's match says, or None when the rule wants to begin the message and does not."""
+    """What a rule's match says, or None where the rule wants to begin the message and does not, or the line cites."""
     front = prefixes.on(prefixes.split(place.text, source.year), source.node)
+    if citations.cites(front.body):
+        return None
     begins = not rule.body or _begins(rule.pattern, front.body)
     if not begins and not _reported(rule.pattern, front):
         return None

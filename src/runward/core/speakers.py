@@ -150,7 +150,7 @@ _BARE = (
     ("E", r"Exception in device=\w{2,6}:(?P<number>\d{1,5}): "),
     (
         _WORDS + _DIGITS + "./",
-        r"(?P<path>(?:[\w.=-]{0,80}/){0,12}[\w.-]{1,80}\.(?:log|out|err|txt)(?:\.\d{1,6})?)[:-](?:\d+[:-])?",
+        r"(?P<path>(?:[\w.=-]{0,80}/){0,12}[\w.-]{1,80}\.(?:log|out|err|txt)(?:\.\d{1,6})?)[:-](?!\d+ )(?:\d+[:-])?",
     ),
     ("/", r"/job:\w{1,20}(?:/replica:\d{1,4})?/task:(?P<number>\d{1,5})(?:/device:\w{1,12}:\d{1,3})?:? "),
     (">", rf"> (?={_RANK}{_BETWEEN}\d)"),

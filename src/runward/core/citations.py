@@ -1,0 +1,21 @@
+"""Lines that cite another log, as a report of a diagnosis prints its evidence: they tell nothing of this run."""
+
+from runward.core import log_names, regexes
+
+_PLACED = (
+    r"(?:against(?: it)?: )?(?P<path>[^\s:]{1,300}?)(?:\.(?:gz|xz|zst|bz2))?:\d{1,9}"
+    r"(?:  | {1,3}rank \d{1,6}(?:  |: ))"
+)
+"""A place in a log, set apart from what stands there by blanks or by a rank: what `grep` finds has a colon there."""
+
+
+def cites(message: str) -> bool:
+    """Whether a line is what another log says, with its place before it.
+
+    >>> [cites(text) for text in ("a.out:6 rank 3  Killed", "b.log:7  Killed", "against: c.err.gz:8 rank 1: Killed")]
+    [True, True, True]
+    >>> [cites(text) for text in ("fit.py:7  Killed", "n1:29500  Killed", "b.log:7: Killed")]
+    [False, False, False]
+    """
+    found = regexes.ready(_PLACED).match(message)
+    return found is not None and log_names.is_log(found["path"])
