@@ -24,6 +24,7 @@ COMMON = (
     b"node0123:8121:8301 [2] NCCL INFO Channel 03/0 : 12[3] -> 13[4] via P2P/CUMEM/read comm 0x7f3a5c00 nranks 64\n"
     b"node0123:8121:8301 [2] NCCL INFO AllReduce: opCount 4f sendbuff 0x7f0a recvbuff 0x7f0b count 1024 datatype 9\n"
     b"/usr/lib/python3/site-packages/torch/distributed/x.py:123: UserWarning: at 0x00 memory (MB) | allocated: 1.0\n"
+    b"(RayTrainWorker pid=4121, ip=10.0.0.7) INFO worker.py:81 -- step 80 (WorkerDict pid=4122) epoch 1 reward 0.3\n"
     b"DEBUG:utils: worker host data.loader forward-backward ............: (0.1, 0.2) rank checkpoint saved to /tmp\n"
 )
 """What healthy training prints: of the literals that a pattern offers, those are taken that stand here least often."""
