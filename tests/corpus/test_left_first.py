@@ -157,3 +157,59 @@ def test_of_two_ranks_the_one_that_the_only_entry_of_a_table_is_not_of_left_firs
 )
 def test_other_launchers_name_the_first_to_end_too(log, code, expected) -> None:
     assert _judged(log, code) == expected
+
+
+_CRASHED = "terminate called without an active exception\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        ("[rank 2] early stopping triggered, best epoch was 3", -6, ("exception", "hold", 2)),
+        ("rank 2: patience used up, leaving", -6, ("exception", "hold", 2)),
+        ("rank 2: no more samples in this split", -6, ("data_error", "hold", 2)),
+        ("rank 2: opening the next file", -6, ("abort", "restart", 2)),
+        ("rank 2: patience used up, leaving", -9, ("killed", "restart", 2)),
+    ],
+    ids=["stops-early", "leaves", "has-no-more", "goes-on", "killed"],
+)
+def test_a_rank_that_says_that_it_leaves_and_dies_on_its_way_out_left_of_itself(
+    words, code, expected
+) -> None:
+    log = _steps(_ALL) + f"{words}\n" + _CRASHED * (code == -6) + _echoes(1, 3) + _torchrun(2, code, _TORN)
+    assert _judged(log) == expected
+
+
+def test_a_rank_that_only_lines_without_a_step_tell_of_is_missed_in_the_table() -> None:
+    spoken = "".join(f"rank {rank}: batch of {90 - rank} rows\n" for rank in range(3))
+    left = "rank 1: its part is used up, nothing left to read, exiting\n"
+    assert _judged(spoken + left + _echoes(2, 0) + _torchrun(0, 1, {2: 1}))[1:] == ("hold", 1)
+    assert _judged(spoken + _echoes(2, 0) + _torchrun(0, 1, {2: 1, 1: -15}))[0] == "network"
+
+
+_SPAWNED = "".join(
+    f"[2031-03-04 12:00:00,000] [INFO] [launch.py:256:main] process 81{n} spawned with command: "
+    f"['python', '-u', 'fit.py', '--local_rank={n}']\n"
+    for n in range(2)
+)
+_WELL = "[2031-03-04 12:00:09,000] [INFO] [launch.py:351:main] Process 811 exits successfully.\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"), [(_WELL, ("unknown", "hold", 1)), ("", ("network", "restart", 1))]
+)
+def test_whom_its_launcher_saw_end_well_before_the_others_left_them(told, expected) -> None:
+    assert _judged(_SPAWNED + _steps(range(2)) + told + _echoes(0)) == expected
+
+
+def test_who_ends_well_after_the_last_step_has_done_its_work() -> None:
+    done = _steps(range(2)).replace("/90", "/3")
+    assert _judged(_SPAWNED + done + _WELL + _echoes(0))[1] != "hold"
+
+
+def test_a_process_of_mpi_that_leaves_without_a_word_to_it_left_the_others() -> None:
+    told = (
+        "mpirun has exited due to process rank 2 with PID 0 on\nnode n1 exiting improperly. "
+        "There are three reasons this could occur:\n"
+    )
+    assert _judged(_steps(_ALL) + "rank 2: empty shard, done\n" + told) == ("data_error", "hold", 2)

@@ -17,6 +17,7 @@ from runward.core import (
     regexes,
     rules,
     signals,
+    voices,
     whose,
 )
 
@@ -26,6 +27,8 @@ _OWN_CODES = range(2, 124)
 """Codes with which a program ends by its own decision: one that nobody caught ends with 1."""
 _ASKED = (_C.CANCELLED, _C.PREEMPTED, _C.TIME_LIMIT)
 _OF_DATA = r"(?i)batch|epoch|data|sample|shard|iterator|loader"
+_OF_MEASURE = r"(?i)early[ -]?stop|improve|patience|converge|plateau"
+"""What a training ends itself for whatever data are left."""
 _WORDS = r"[A-Za-z]{2,}[^A-Za-z]+[A-Za-z]{2,}[^A-Za-z]+[A-Za-z]{2,}"
 _COMPLAINT = (
     r"(?i)\b(?:errors?|empty|invalid|missing|can(?:no|')t|must|not?|none|nothing|fail\w*|unable|too|expect\w*|exceed\w*"
@@ -37,6 +40,8 @@ _NOISE = r"[WIEF]\d{4} |\d+%\||Terminating process|[\w./]+:\d+: "
 _RULE_LINE, _BLOCK = b"\n----------", 400
 """What begins a launcher's report, and how far above the rank that it names."""
 _MOST_LINES, _LINE, _MANY = 60, 600, 4096
+_HEARD, _FRONT = 400, 80
+"""Lines of an end whose fronts may tell ranks, and where in them."""
 
 
 class Left(NamedTuple):
@@ -46,6 +51,8 @@ class Left(NamedTuple):
     proof: casebook.Entry
     code: int | None
     """As a launcher prints it: negative for a signal; 0 where it ended well; None where nobody tells."""
+    told: bool = False
+    """Whether a launcher itself says that it ended well."""
 
 
 class Words(NamedTuple):
@@ -55,6 +62,8 @@ class Words(NamedTuple):
     offset: int
     calm: bool
     """Whether it is a record of a level that complains of nothing."""
+    ends: bool = False
+    """Whether it says that it ends itself."""
 
 
 def find(case: whose.Case) -> list[candidates.Candidate]:
@@ -63,7 +72,9 @@ def find(case: whose.Case) -> list[candidates.Candidate]:
     if not (bare or guilty.lost_peer(case.chosen, case.book)):
         return []
     spoke = {c.rank for c in case.found if c.complains and not _of_launcher(c, case)} - {None}
-    left = _by_launcher(case, spoke) or (None if bare else _ended_well(case, spoke))
+    left = (
+        _by_launcher(case, spoke) or _said_well(case, spoke) or (None if bare else _ended_well(case, spoke))
+    )
     if left is None:
         return []
     words = _last_words(left, case)
@@ -102,17 +113,48 @@ def _told(case: whose.Case) -> Iterator[Left]:
             yield Left(one.rank, one.entry, int(code[:6]))
 
 
+def _said_well(case: whose.Case, spoke: set[int | None]) -> Left | None:
+    """The one rank of several that a launcher saw end well, of a training that had not come to its end."""
+    if case.book.span().all_made or case.book.entries(signals.Role.END_MARK):
+        return None
+    told = {
+        rank: one
+        for one in case.book.saying(rules.Says.ENDED_WELL)
+        if (rank := _process(one, case)) is not None
+    }
+    if len(told) != 1 or told.keys() & spoke:
+        return None
+    rank, proof = next(iter(told.items()))
+    return Left(rank, proof, 0, told=True)
+
+
+def _process(entry: casebook.Entry, case: whose.Case) -> int | None:
+    signal = entry.signal
+    if signal.rank is not None:
+        return signal.rank
+    return case.book.voices.process(signal.fields.get("pid", ""), voices.short(signal.node))
+
+
+def _heard(case: whose.Case) -> set[int]:
+    """The ranks before lines that no rule knows."""
+    tails = (edges.tail for edges in case.book.edges.values())
+    lines = (line for tail in tails for line in tail.splitlines()[-_HEARD:] if b"ank" in line[:_FRONT])
+    fronts = (prefixes.split(line[:_LINE].decode("utf-8", "replace")) for line in lines)
+    return {front.rank for front in fronts if front.rank is not None and not front.voice.assumed}
+
+
 def _ended_well(case: whose.Case, spoke: set[int | None]) -> Left | None:
     """The one rank that torchrun's table does not hold, where it holds all others, and all others lost it."""
     world = case.known.world
     rows, ranks = {row.rank for row in case.known.rows}, case.book.ranks | set(range(min(world or 0, _MANY)))
+    ranks = ranks | _heard(case) if world is None and ranks == rows else ranks
     missing = ranks - rows
     told = len(rows) > 1 or (len(rows) == 1 and world is not None)
     complete = told and rows < ranks and len(case.book.nodes) <= 1
     if not complete or len(missing) != 1 or missing & spoke or world not in (None, len(ranks)):
         return None
     failed = case.book.of_rule("elastic_failed")
-    return Left(missing.pop(), failed[-1], 0) if failed else None
+    return Left(missing.pop(), failed[-1], 0, told=world is not None) if failed else None
 
 
 def _verdict(left: Left, words: Words | None) -> candidates.Candidate | None:
@@ -120,18 +162,20 @@ def _verdict(left: Left, words: Words | None) -> candidates.Candidate | None:
     cause, action, weight = _C.UNKNOWN, None, candidates.SYMPTOM
     code = left.code if left.code is not None else 1
     text = f"{{rank}} left first{_ended(left)}; the others only lost it"
-    if code < 0:
+    of_itself = code == 0 or (words is not None and words.ends and -code == _ABORT)
+    if code < 0 and not of_itself:
         meaning = exits.meaning(exits.status(code))
         action = _A.RESTART
         if meaning is not None and -code not in _ASKING:
             cause, action, weight = meaning.cause, meaning.action, candidates.GENERIC
-    elif words is not None and (code == 0 or not words.calm):
-        of_data = code == 0 and regexes.ready(_OF_DATA).search(words.text)
+    elif words is not None and (of_itself or not words.calm):
+        data, measure = (regexes.ready(one).search(words.text) for one in (_OF_DATA, _OF_MEASURE))
+        of_data = of_itself and data and not measure
         cause, action, weight = _C.DATA_ERROR if of_data else _C.EXCEPTION, _A.HOLD, candidates.GENERIC
         text = "{rank} left first" + _ended(left) + ": {text}"
-    elif code == 0:
+    elif code == 0 and not left.told:
         return None
-    elif code in _OWN_CODES:
+    elif code == 0 or code in _OWN_CODES:
         action = _A.HOLD
     entry = left.proof._replace(signal=left.proof.signal._replace(rank=left.rank))
     return candidates.Candidate(cause, action, weight, RULE, text, entry, text=entry.signal.text)
@@ -139,6 +183,12 @@ def _verdict(left: Left, words: Words | None) -> candidates.Candidate | None:
 
 _ASKING = (1, 2, 15)
 """Signals that somebody sent."""
+_ABORT = 6
+"""The signal that native code dies of while its process ends, as other threads still run."""
+_ENDING = (
+    r"(?i)\b(?:leav(?:es?|ing)|exit(?:s|ing)|quit(?:s|ting)?|early[ -]stop\w*|stop(?:s|ped|ping)|exhausted|ran out"
+    r"|no more|nothing (?:more|left)|reached the end|finished|done)\b"
+)
 
 
 def _ended(left: Left) -> str:
@@ -174,7 +224,10 @@ def _last_words(left: Left, case: whose.Case) -> Words | None:
         return None
     starts = [left.proof.signal.offset or 0, *(_start(c) for c in case.found if c.entry and c.file == file)]
     cut = edges.size - len(edges.tail)
-    known = {e.signal.offset for e in case.book.entries(*_KNOWN) if e.signal.file == file}
+    stops = {e.place for e in case.book.saying(rules.Says.EARLY_STOP)}
+    known = {
+        e.signal.offset for e in case.book.entries(*_KNOWN) if e.signal.file == file and e.place not in stops
+    }
     nearest = True
     before = edges.tail[: max(0, min(starts) - cut)]
     block = before.rfind(_RULE_LINE, max(0, len(before) - _BLOCK))
@@ -185,7 +238,8 @@ def _last_words(left: Left, case: whose.Case) -> Words | None:
             continue
         said = offset not in known and regexes.ready(_WORDS).search(front.body) and not text[:1].isspace()
         if rank == left.rank or (rank is None and nearest and regexes.ready(_COMPLAINT).search(front.body)):
-            return Words(text.rstrip(), offset, front.level in signals.CALM) if said else None
+            ends = (file, offset) in stops or bool(regexes.ready(_ENDING).search(front.body))
+            return Words(text.rstrip(), offset, front.level in signals.CALM, ends) if said else None
         nearest = False
     return None
 
