@@ -76,7 +76,15 @@ def rank(
     if chosen.cause in _LOST:
         case = case._replace(found=[one for one in found if not lost_peer(one, book)])
     ranks = (ask(case) for ask in (_SURE if _several_devices(case) else _ASKED))
-    return next((told for told in ranks if told is not None), None)
+    told = next((told for told in ranks if told is not None), None)
+    return None if _beyond(told, case) else told
+
+
+def _beyond(rank: int | None, case: whose.Case) -> bool:
+    """Whether all else that is known of the run has no such rank: then the number counts something else."""
+    world = case.known.world
+    others = case.book.ranks - {rank}
+    return rank is not None and world is not None and len(others) > 1 and max(others) < world <= rank
 
 
 def _first_agents(case: whose.Case) -> int | None:
@@ -288,6 +296,7 @@ _SURE = (
     whose.by_pod,
     whose.by_gpu,
     whose.by_node,
+    whose.by_name,
 )
 """Who is asked where only what the line itself names counts."""
 _ASKED = (

@@ -20,6 +20,7 @@ _MARKED = (
     ),
     r"(?i)_(?P<rank>\d{1,5})_log\.(?:out|err)$",
     r"(?i)(?:^|[-_.])(?:out|err|log|txt|output)\.(?P<rank>\d{1,5})$",
+    r"#(?P<rank>\d{1,5})(?=$|[._-])",
 )
 _FOLDERS = (
     rf"(?i)(?:^|/)(?P<rank>\d{{1,5}})/{_STREAM}$",

@@ -30,6 +30,11 @@ _RANKS_ON = (
     rf"(?i)\branks (?:on|of|at) (?:node |host )?{_HOST}(?: are)?[ :=\[(]{{1,3}}{_SOME}\b",
 )
 """Lists of the ranks of a node."""
+_SPANS = (
+    r"(?P<node>[A-Za-z][\w.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3}): "
+    r"ranks? (?P<first>\d{1,5})(?:-|\.\.)(?P<last>\d{1,5})\b"
+)
+"""Machines with the span of their ranks, several in a line."""
 _RANK_ON = (
     rf"(?i)(?:^|[\])>] |: )\W?(?:(?:global|world)[ _-]?)?rank[ :=#]{{0,2}}(?P<rank>\d{{1,6}}) ?"
     r"(?:[:=]|-+>|=>|@|[:,]? (?:(?:is|runs?|running|start(?:ed|s)|placed|launched|lives|scheduled) ){0,2}(?:on|at)) ?"
@@ -65,6 +70,8 @@ class Nodes:
         for name, pattern in _LAYOUT:
             found = regexes.ready(pattern).search(body)
             self._learn(known, name, found[name] if found else None)
+        if "index" in known:
+            self._voices.on(node, ())
         a_node, rest = divmod(known.get("processes", 0), known.get("machines") or 1)
         if a_node and not rest and "machines" in known:
             known.setdefault("count", a_node)
@@ -92,6 +99,10 @@ class Nodes:
             on = regexes.ready(pattern).search(body)
             if on is not None:
                 self._voices.on(on["node"] or node, _listed(on["ranks"]))
+        for span in regexes.ready(_SPANS).finditer(body):
+            ranks = range(int(span["first"]), int(span["last"]) + 1)
+            if len(ranks) <= layouts.MOST_LOCAL:
+                self._bind_all(span["node"], range(len(ranks)), ranks)
         alone = regexes.ready(_RANK_ON).search(body) if "rank" in body.lower() else None
         if alone is not None:
             self._voices.on(alone["node"], (int(alone["rank"]),))

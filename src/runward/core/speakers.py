@@ -84,7 +84,7 @@ _ALONE = (
         rf"{_NO_SOURCE}(?P<node>(?=[\w.-]{{0,60}}[A-Za-z])\w[\w.-]*):(?P<pid>\d{{2,8}}) ?:[0-9a-f]{{1,3}}"
         r"(?::\d{1,8})?"
     ),
-    r"pod/(?P<node>[\w.-]+)/[\w.-]+",
+    r"pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?",
 )
 """What may be all that a bracket holds."""
 _BEHIND_MARK = (
@@ -113,7 +113,22 @@ _WITHIN = rf"(?<![\w-])(?<!(?:dp|tp|pp|cp|ep) ){_RANK}{_BETWEEN}(?P<rank>{_NUMBE
 _SMALL = "abcdefghijklmnopqrstuvwxyz"
 _WORDS = _SMALL + _SMALL.upper()
 _DIGITS = "0123456789"
+_VALUE = r"(?:\"[^\"\n]{0,80}\"|[^\s\"=]{1,80})"
+_FIELDS = (
+    r"(?:(?:(?i:(?:global_|world_)?rank)=['\"]?(?P<rank>\d{1,6})|(?i:local_?rank)=['\"]?(?P<local>\d{1,3})"
+    r"|(?:node|node_?name|host|host_?name|pod|pod_?name)=['\"]?(?P<node>[A-Za-z0-9][\w.-]{0,80})|pid=['\"]?(?P<pid>\d{1,8})"
+    rf"|(?:job|job_?id|run|run_?id|ns|namespace|container|cluster|app|task|role|attempt|tid|world_size|node_rank)={_VALUE})"
+    r"['\"]?(?:,? +|,|;))"
+)
+"""A field of a line that begins with fields; others than those of the process are its message."""
 _BARE = (
+    (
+        "acghHjlLnprRtw",
+        (
+            rf"(?=(?:[\w.]{{1,20}}={_VALUE},? +){{0,8}}(?i:(?:global_|world_|local_)?rank|pod|pod_?name)=)"
+            rf"(?![^\n]{{0,240}}\b(?:msg|message|event|error|err)=){_FIELDS}{{1,10}}"
+        ),
+    ),
     (
         "gGmprRw",
         (
@@ -162,7 +177,10 @@ _ORDINAL = (
     rf"(?:-[a-z0-9]{{5}})?|(?P<of>{_SETS})-(?P<set>\d{{1,5}})-(?P<index>\d{{1,5}})-[a-z0-9]{{5}})$"
 )
 _POD_NAME = rf"(?:(?<=\bpod/)|(?<=\bpods/)|(?<![\w/.-])){_POD}(?![\w-])"
-_PART_OF_NAME = r"^\w{1,40}_TP(?P<number>\d{1,4}) "
+_PART_OF_NAME = (
+    r"^(?!.{0,60}[DPE]P[1-9].{0,20}TP|.{0,60}TP\d{1,4}_(?:[DP]P|PCP)[1-9])"
+    r"\w{1,40}[_ ]TP(?P<number>\d{1,4})(?:_\w{1,20})? "
+)
 _MORE = r" *[,|;] *"
 
 

@@ -26,7 +26,10 @@ _POD = r'"(?:pod_name|pod)": ?"(?P<pod>[a-z0-9][a-z0-9.-]{0,120})"'
 _INDEX = r'"[\w./-]{0,60}(?:completion-index|replica-index|pod-index|worker-index)": ?"?(?P<index>\d{1,5})\b'
 _PAIR = r'(?:[\w.@]{1,40}=(?:"(?:[^"\\]|\\.){0,400}"|[^\s"]{1,200}) +)'
 _PAIRS = rf'(?P<front>{_PAIR}{{1,10}})(?:msg|message|event|error|err)=(?P<quote>"?)(?P<text>.*)'
-_KEYS = r'(?P<key>level|lvl|severity|rank|global_rank|node|host|hostname|ts|time)="?(?P<value>[^\s"]{1,80})'
+_KEYS = (
+    r"(?<![\w.])(?P<key>level|lvl|severity|(?:global_|world_|local_)?rank|node|host|hostname|pod|pod_name|ts|time)="
+    r'"?(?P<value>[^\s"]{1,80})'
+)
 _ERROR_FILE = (
     r'\{"message": ?\{"message": ?"(?P<text>(?:[^"\\]|\\.){1,4000})'
     r'(?:", ?"extraInfo": ?\{.{0,8000}?"timestamp": ?"?(?P<at>\d{9,11})\b)?'
@@ -34,6 +37,8 @@ _ERROR_FILE = (
 """The file that torch's launcher has each rank write of its exception."""
 _ESCAPES = {"n": " ", "t": " ", "r": " "}
 _ESCAPED = r"\\(.)"
+_PLACES = ("node", "host", "hostname", "pod", "pod_name")
+_SMALL = r"\d{1,3}$"
 _QUOTE = r'(?<!\\)"'
 
 
@@ -57,7 +62,8 @@ def read(line: str) -> Record | None:
     head = line[:_LIMIT]
     if head[:1] == "{":
         return _object(head)
-    return _pairs(head) if "level=" in head[:400] or "lvl=" in head[:400] else None
+    front = head[:400]
+    return _pairs(head) if any(key in front for key in ("level=", "lvl=", "rank=")) else None
 
 
 def _object(head: str) -> Record | None:
@@ -104,13 +110,15 @@ def _pairs(head: str) -> Record | None:
     text = found["text"]
     if found["quote"]:
         text = regexes.ready(_QUOTE).split(text, maxsplit=1)[0]
-    rank = said.get("rank") or said.get("global_rank") or ""
+    rank = said.get("rank") or said.get("global_rank") or said.get("world_rank") or ""
+    local = said.get("local_rank", "")
     return Record(
         _unescaped(text).strip(),
         (said.get("level") or said.get("lvl") or said.get("severity") or "").upper(),
         int(rank) if rank.isascii() and rank.isdigit() and len(rank) < 7 else None,
-        said.get("node") or said.get("host") or said.get("hostname"),
+        next((said[key] for key in _PLACES if key in said), None),
         said.get("ts") or said.get("time") or "",
+        int(local) if regexes.ready(_SMALL).match(local) else None,
     )
 
 

@@ -49,6 +49,30 @@ def described(signal: signals.Signal, book: casebook.Casebook) -> str:
     return names[-1].decode() if names else ""
 
 
+def environment(signal: signals.Signal, book: casebook.Casebook) -> int | None:
+    """The rank that `kubectl describe` shows among the variables of the pod in whose text a line stands.
+
+    None where the pod has several GPUs or processes: then the number is that of the pod.
+    """
+    if not signal.text[:1].isspace():
+        return None
+    text, at = _kept(signal, book)
+    start = text.rfind(b"\nName:", 0, at) + 1
+    end = text.find(b"\nName:", at)
+    pod = text[max(start, at - _DESCRIBED) : min(end if end >= 0 else len(text), at + _DESCRIBED)]
+    if not pod.startswith(b"Name:") or regexes.ready(_SEVERAL).search(pod):
+        return None
+    told = set(regexes.ready(_VARIABLE).findall(pod))
+    return int(told.pop()) if len(told) == 1 else None
+
+
+_DESCRIBED = 8192
+_VARIABLE = rb"(?m)^[ \t]{2,}RANK:[ \t]{1,40}(\d{1,6})[ \t]*$"
+_SEVERAL = (
+    rb"(?i)(?:nproc[_-]per[_-]node|local_world_size|com/gpu)['\"]?[:= \t]{1,40}['\"]?(?:[2-9]|1\d|auto|gpu)"
+)
+
+
 class Asked(NamedTuple):
     """The command whose answer a line is: what a person typed above it."""
 

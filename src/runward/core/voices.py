@@ -66,6 +66,8 @@ class Voices:
         if voice.number is None:
             return
         place = (short(voice.node), voice.number)
+        if voice.local:
+            self.per_node(voice.number + 1)
         if voice.local and voice.rank is None and len(self._ended) < MAX_VOICES:
             self.told += place not in self._ended
             self._ended[place] = None

@@ -105,7 +105,8 @@ def by_pod(case: Case) -> int | None:
     signal = case.chosen.entry.signal
     pods = speakers.pods(signal.text) or speakers.pods(vicinity.described(signal, case.book))
     ranks = (case.book.voices.rank(voices.Voice(node=pod)) for pod in pods)
-    return next((rank for rank in ranks if rank is not None), None)
+    rank = vicinity.environment(signal, case.book)
+    return next((told for told in ranks if told is not None), None) if rank is None else rank
 
 
 def by_gpu(case: Case) -> int | None:
@@ -174,6 +175,25 @@ def _by_bus(bus: str, node: str, case: Case) -> int | None:
     return rank if rank is not None or local is None else case.book.voices.local(local, node or at)
 
 
+def by_name(case: Case) -> int | None:
+    """The rank of the worker that the line names, by what the log tells of the parts of such names."""
+    entry, book = case.chosen.entry, case.book
+    if entry is None:
+        return None
+    from runward.core import worker_names  # noqa: PLC0415 -- few logs name workers so
+
+    if "Worker" in entry.signal.text:
+        rank = worker_names.at_place(entry.signal.text, book)
+        if rank is not None:
+            return rank
+    dead = book.of_rule(_DEAD_ACTOR)
+    pids = [*vicinity.pids(entry.signal), entry.signal.voice.name.rpartition(":")[2]]
+    return worker_names.of_actor([pid for pid in pids if pid], book) if dead else None
+
+
+_DEAD_ACTOR = "verl_dead_actor"
+
+
 def own(case: Case) -> int | None:
     """The rank of a speaker that says it in lines that no rule knows, or a local one where there is one node."""
     if case.chosen.entry is None:
@@ -214,12 +234,19 @@ def by_exit(case: Case) -> int | None:
 
 
 def listed(case: Case) -> int | None:
-    """The one rank that failed by itself, where a program prints the exit codes of all its workers."""
+    """The one rank that failed by itself, where a program prints the exit codes of all its workers.
+
+    Of several that failed the one that ended by a signal of the cause.
+    """
     said = (entry.signal.fields for entry in case.book.with_field("listed"))
     codes = {int(fields["listed"]): int(fields["ended"]) for fields in said}
-    failed = [rank for rank, code in codes.items() if code not in _TORN_DOWN]
     ranks = case.book.ranks | case.book.voices.said()
-    return failed[0] if len(failed) == 1 and len(codes) > 1 and codes.keys() == ranks else None
+    if len(codes) < 2 or not ranks or codes.keys() not in (ranks, ranks | set(range(len(codes)))):
+        return None
+    failed = [rank for rank, code in codes.items() if code not in _TORN_DOWN]
+    fitting = _EXITS.get(case.chosen.cause, ())
+    by_signal = [rank for rank in failed if exits.status(codes[rank]).signum in fitting]
+    return next((one[0] for one in (failed, by_signal) if len(one) == 1), None)
 
 
 _TORN_DOWN = (0, -15, 143)
