@@ -156,3 +156,58 @@ def test_a_librarys_check_of_what_it_was_given_refuses_it_again(log, code, expec
 )
 def test_what_native_code_finds_of_its_own_state_or_of_others_may_pass(log: str, code: int) -> None:
     assert _judged(_STEPS + log, code)[1] == "restart"
+
+
+def _lived(first: int, last: int, end: str, **more: str) -> str:
+    steps = "".join(f"iter {n} loss {9 - n / 50:.2f}\n" for n in range(first, last, 5))
+    return more.get("title", "") + steps + end
+
+
+_TOUCHED = "RuntimeError: CUDA error: misaligned address\n"
+_CORE = "train.sh: line 3:  90 Segmentation fault      (core dumped) ./fit\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "action"),
+    [
+        (_lived(5, 60, _TOUCHED) + _lived(5, 60, _TOUCHED, title="attempt 2\n"), "hold"),
+        (_lived(5, 60, _CORE) + _lived(5, 60, _CORE), "hold"),
+        (_lived(5, 60, _TOUCHED) + _lived(5, 90, _TOUCHED, title="attempt 2\n"), "restart"),
+        (_lived(5, 60, _TOUCHED) + _lived(5, 60, _CORE, title="attempt 2\n"), "restart"),
+        (_lived(5, 60, _CORE + _CORE), "restart"),
+    ],
+    ids=["same-step", "native", "another-step", "another-fault", "told-twice"],
+)
+def test_a_crash_at_the_step_of_the_one_before_comes_again(log: str, action: str) -> None:
+    assert _judged(log)[1] == action
+
+
+def _try(number: int, where: int, exc: str = "IndexError: pop from empty list") -> str:
+    return (
+        f"attempt {number}\n{_lived(5, 40, '')}[rank1]: Traceback (most recent call last):\n"
+        f'[rank1]:   File "pack.py", line {where}, in take\n[rank1]:     rows.pop()\n[rank1]: {exc}\n'
+    )
+
+
+_NOT_MET = (
+    "attempt 3\n[E0304 12:00:09.1 ProcessGroupGloo.cpp:67] Gloo connectFullMesh failed with [/g/pair.cc:152] "
+    "timed out connecting: SO_ERROR: Connection refused\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (_try(1, 7) + _try(2, 7) + _NOT_MET, ("exception", "hold", 1)),
+        (_try(1, 7) + _NOT_MET, ("distributed_timeout", "restart", None)),
+        (_try(1, 7) + _try(2, 8, "KeyError: 3") + _NOT_MET, ("distributed_timeout", "restart", None)),
+        (
+            _try(1, 7) + _try(2, 7) + _lived(5, 200, _NOT_MET, title="attempt 3\n"),
+            ("distributed_timeout", "restart", None),
+        ),
+    ],
+    ids=["twice", "once", "two-errors", "after-steps"],
+)
+def test_what_two_attempts_died_of_outweighs_that_the_third_did_not_begin(log, expected) -> None:
+    found = judging.verdict(log, exit_code=1)
+    assert (found.cause, found.action, found.rank) == expected

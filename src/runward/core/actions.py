@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from runward.core import candidates, casebook, context, evictions, failures, regexes, rules
+from runward.core import again, candidates, casebook, context, evictions, failures, regexes, rules
 
 if TYPE_CHECKING:
     from runward.core import collectives
@@ -125,6 +125,8 @@ def _of_timeout(book: casebook.Casebook, suspects: "collectives.Suspects | None"
 
 def _comes_again(chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
     """Whether a second start would only meet the same, so that a person is asked."""
+    if again.at_same_step(chosen, book):
+        return True
     match chosen.cause:
         case _C.KILLED:
             return _inner_restarts(book) >= 2

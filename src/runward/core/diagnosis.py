@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runward.core import (
     actions,
     advice,
+    again,
     boundaries,
     candidates,
     casebook,
@@ -126,6 +127,8 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
         # a launcher that began again by itself, and whose last try left no words of its own
         before = [c for c in dropped if c.traceback is not None and not c.traceback.quoted]
         chosen = (before[-1] if before and not book.advances_after(before[-1].order) else None) or chosen
+    if attempt is None and ctx.running is not True:
+        chosen = again.raised_before(chosen, dropped, book) or chosen
     if chosen is None or chosen.weight < _floor(ctx):
         chosen = standing.judge(book, ctx)
         suspects = _of_silence(chosen, book)

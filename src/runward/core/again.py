@@ -1,0 +1,72 @@
+"""What earlier attempts of one log died of already: the same in the same place is no accident."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from runward.core import candidates, casebook, failures
+
+_C = failures.Cause
+_OF_MEETING = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS, *failures.TIMEOUTS)
+"""Of ranks that did not find each other, as they do where the last attempt's are not all gone yet."""
+_DEATHS = {_C.CUDA_ERROR: 2, _C.SEGFAULT: 2, _C.ABORT: 2, _C.DATALOADER: 2, _C.KILLED: 3}
+"""How often a run must have died at one step to do so again, by cause."""
+
+
+class _Death(NamedTuple):
+    order: int
+    first: float
+    """The lowest step of the attempt that it ended."""
+    last: float
+
+
+def raised_before(
+    chosen: candidates.Candidate | None, dropped: list[candidates.Candidate], book: casebook.Casebook
+) -> candidates.Candidate | None:
+    """The exception that attempts before the last one died of, where that one only failed to begin.
+
+    One rank dies once in an attempt: the same exception of it in the same place, twice, is of two attempts.
+    """
+    if chosen is None or chosen.cause not in _OF_MEETING or chosen.weight >= candidates.GENERIC:
+        return None
+    ends = [c for c in dropped if _ended_it(c) and c.file == chosen.file and c.order < chosen.order]
+    last = ends[-1] if ends else None
+    if (
+        last is None
+        or book.advances_after(last.order)
+        or sum(1 for c in ends if _place(c) == _place(last)) < 2
+    ):
+        return None
+    return last
+
+
+def _ended_it(one: candidates.Candidate) -> bool:
+    return one.weight >= candidates.GENERIC and one.traceback is not None and not one.traceback.quoted
+
+
+def _place(one: candidates.Candidate) -> tuple[str, int | None, str, str]:
+    raised = one.traceback
+    return one.rule, one.rank, raised.name if raised else "", raised.where if raised else ""
+
+
+def at_same_step(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether the attempts before died of the same, each begun further back, at the very step of this end."""
+    least = _DEATHS.get(chosen.cause)
+    if least is None or chosen.entry is None:
+        return False
+    deaths = list(_deaths(chosen, book))
+    alike = [one for one in deaths if one.first < one.last and one.last == deaths[-1].last]
+    return len(alike) >= least and alike[-1] is deaths[-1]
+
+
+def _deaths(chosen: candidates.Candidate, book: casebook.Casebook) -> Iterator[_Death]:
+    told = [
+        e.order
+        for e in book.of_rule(chosen.rule)
+        if (e.signal.file, e.signal.rank) == (chosen.file, chosen.rank)
+    ]
+    before = -1.0
+    for order in told:
+        steps = [one.step for one in book.advances if before < one.order < order and one.file == chosen.file]
+        if steps:
+            yield _Death(order, min(steps), max(steps))
+            before = order
