@@ -41,7 +41,7 @@ def _by_frames(candidate: "candidates.Candidate", reading: str) -> "candidates.C
         return candidate._replace(cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
     if candidate.rule == "cuda_error_oom" and reading == "pinned":
         return candidate._replace(cause=_C.HOST_OOM, action=None, summary=_PINNED)
-    if candidate.rule == _NOT_THERE and reading in _NOT_THERE_IN:
+    if candidate.rule in (_MISSING if reading == "moved" else (_NOT_THERE,)) and reading in _NOT_THERE_IN:
         cause, action, summary = _NOT_THERE_IN[reading]
         return candidate._replace(cause=cause, action=action, summary=summary)
     return candidate
