@@ -97,6 +97,8 @@ class Traceback(NamedTuple):
     """The rules that know its last line as a failure, also where of so many such lines this one is not kept."""
     code: tuple[int, ...] = ()
     """Offsets of the lines of source text below its frames: they tell what was written, not what happened."""
+    outer: str = ""
+    """The function of its first frame: of what nobody caught that is the module, or where a thread begins."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -118,6 +120,7 @@ class _Open:
     bare: bool = False
     """Whether frames came without the prefix of the first line."""
     frames: list[tuple[str, str, str]] = field(default_factory=list)
+    outer: str = ""
     code: list[int] = field(default_factory=list)
     reading: str = ""
     lines: int = 0
@@ -211,6 +214,7 @@ class Grouper:
         frame = regexes.ready(_FRAME).search(body)
         if frame and (front.indent > group.indent or body.startswith("File ")):
             group.frames.append((frame["path"], frame["line"], frame["where"] or ""))
+            group.outer = group.outer or frame["where"] or ""
             del group.frames[:-64]
             self._prove(group, place)
             if not regexes.ready(_FORMATS).search(frame["path"]):
@@ -259,6 +263,7 @@ class Grouper:
             voice=group.voice,
             bare=group.bare,
             code=tuple(group.code[-MAX_CODE:]),
+            outer=group.outer,
         )
 
 
