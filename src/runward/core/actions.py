@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from runward.core import again, candidates, casebook, context, evictions, failures, regexes, rules
 
 if TYPE_CHECKING:
-    from runward.core import collectives
+    from runward.core import missed
 
 _C, _A, _S = failures.Cause, failures.Action, failures.Scope
 DEFAULTS: Mapping[failures.Cause, failures.Action] = {
@@ -85,7 +85,7 @@ def choose(
     chosen: candidates.Candidate,
     book: casebook.Casebook,
     ctx: context.Context,
-    suspects: "collectives.Suspects | None",
+    suspects: "missed.Suspects | None",
 ) -> failures.Action:
     """What would help, whatever policy and budget. `suspects`: whom the others waited for."""
     if chosen.cause in failures.TIMEOUTS:
@@ -110,7 +110,7 @@ def _special(
     return None
 
 
-def _of_timeout(book: casebook.Casebook, suspects: "collectives.Suspects | None") -> failures.Action | None:
+def _of_timeout(book: casebook.Casebook, suspects: "missed.Suspects | None") -> failures.Action | None:
     """A program that parts its ranks would do so again, as would a work of one rank that the others do not wait out.
 
     One that waits for ever at its start is set up wrong.

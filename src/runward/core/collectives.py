@@ -6,31 +6,9 @@ and completed, the rank that a barrier names, or the one that says nothing while
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from runward.core import candidates, casebook, context, failures, regexes, rules, signals
-
-
-@dataclass(frozen=True, slots=True)
-class Suspects:
-    """Ranks that did not join, and why they are named."""
-
-    ranks: tuple[int, ...]
-    why: str
-    proven: bool
-    """The ranks' own counters say so, or there is only one other rank: it hangs."""
-    entries: tuple[casebook.Entry, ...] = ()
-    proof: tuple[failures.Evidence, ...] = ()
-    """What does not stand in the log."""
-    work: casebook.Entry | None = None
-    """A work that it does alone and that takes longer than the others wait."""
-
-    @property
-    def rank(self) -> int | None:
-        """The one, where it is one."""
-        return self.ranks[0] if len(self.ranks) == 1 else None
-
+from runward.core import candidates, casebook, context, failures, last_words, missed, regexes, rules, signals
 
 _ENOUGH = 3
 """From so many complaining ranks on, one that lies between them and is never heard of exists."""
@@ -41,7 +19,7 @@ _RANKS = re.compile(r"\d{1,6}")
 
 def suspects(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
-) -> Suspects | None:
+) -> missed.Suspects | None:
     """The ranks that did not join the collective that the others waited in; None when nothing names one."""
     return (
         _recorded(ctx, behind=True)
@@ -59,13 +37,14 @@ def suspects(
         or _barrier(book)
         or _stuck(book)
         or _late(book, found)
+        or _not_waiting(_apart(book), found)
         or _silent(book, found, ctx)
         or _straggler(book)
         or _away(book, found)
     )
 
 
-def _recorded(ctx: context.Context, *, behind: bool) -> Suspects | None:
+def _recorded(ctx: context.Context, *, behind: bool) -> missed.Suspects | None:
     """Those that are behind by the flight recorders' counters; or the few of which there is no dump."""
     seen = ctx.flight
     if seen is None:
@@ -73,22 +52,22 @@ def _recorded(ctx: context.Context, *, behind: bool) -> Suspects | None:
     if behind:
         proof = seen.evidence()
         return (
-            Suspects(seen.behind, f"flight recorder: {seen.text}", proven=True, proof=proof)
+            missed.Suspects(seen.behind, f"flight recorder: {seen.text}", proven=True, proof=proof)
             if seen.behind
             else None
         )
     few = 0 < len(seen.silent) <= max(1, (len(seen.silent) + len(seen.ranks)) // 4) and len(seen.ranks) > 1
     why = f"no flight-recorder dump of it: {seen.text}"
-    return Suspects(seen.silent, why, proven=False, proof=seen.evidence()) if few else None
+    return missed.Suspects(seen.silent, why, proven=False, proof=seen.evidence()) if few else None
 
 
-def of_silence(book: casebook.Casebook) -> Suspects | None:
+def of_silence(book: casebook.Casebook) -> missed.Suspects | None:
     """Who holds up a training that is merely silent: named by a tool, behind in calls, or elsewhere by its stack."""
-    asked = (named, _came, _counters, _reached, _stacks, _tabled, _step_behind)
+    asked = (named, _came, _counters, _reached, _stacks, _tabled, _step_behind, _apart)
     return next((told for told in (ask(book) for ask in asked) if told is not None), None)
 
 
-def named(book: casebook.Casebook) -> Suspects | None:
+def named(book: casebook.Casebook) -> missed.Suspects | None:
     """`Ranks 4, 5 failed to pass monitoredBarrier`, `missing ranks: [3]`, or a list of one a line."""
     listed: list[casebook.Entry] = []
     told = sorted(
@@ -104,10 +83,10 @@ def named(book: casebook.Casebook) -> Suspects | None:
     ranks = tuple(sorted({int(text) for text in texts[:1024]}))
     if not ranks:
         return None
-    return Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
+    return missed.Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
 
 
-def _came(book: casebook.Casebook) -> Suspects | None:
+def _came(book: casebook.Casebook) -> missed.Suspects | None:
     """Who is not in the last list of those that came: the few gaps between its ranks."""
     told = book.with_field("came")
     if not told:
@@ -116,10 +95,10 @@ def _came(book: casebook.Casebook) -> Suspects | None:
     gaps = tuple(rank for rank in range(min(max(came), _MOST_RANKS)) if rank not in came)
     if not gaps or len(gaps) > len(came):
         return None
-    return Suspects(gaps, "the list of those that came lacks it", proven=False, entries=(told[-1],))
+    return missed.Suspects(gaps, "the list of those that came lacks it", proven=False, entries=(told[-1],))
 
 
-def _lost(book: casebook.Casebook) -> Suspects | None:
+def _lost(book: casebook.Casebook) -> missed.Suspects | None:
     """Whom others say they lost, less those that say so themselves: they went because of the first."""
     whom = [(entry, int(entry.signal.fields["lost"])) for entry in book.with_field("lost")]
     whom += [(entry, rank) for entry in book.of_rule(_LOST_AT) for rank in _at_address(entry, book)]
@@ -128,7 +107,9 @@ def _lost(book: casebook.Casebook) -> Suspects | None:
     gone = (lost - {entry.signal.rank for entry, _ in whom}) or lost
     first = [entry for entry, rank in whom if rank in gone][:1]
     return (
-        Suspects(tuple(sorted(gone)), "others say that they lost it", proven=False, entries=tuple(first))
+        missed.Suspects(
+            tuple(sorted(gone)), "others say that they lost it", proven=False, entries=tuple(first)
+        )
         if gone
         else None
     )
@@ -149,7 +130,7 @@ def _survived(entry: casebook.Entry, book: casebook.Casebook) -> bool:
     return len({one.step for one in book.advances if one.order > entry.order}) > _ON_THEIR_WAY
 
 
-def _counters(book: casebook.Casebook) -> Suspects | None:
+def _counters(book: casebook.Casebook) -> missed.Suspects | None:
     """Last enqueued and last completed work of each rank, as the ranks print them when they give up.
 
     Each group of ranks counts its own.
@@ -171,7 +152,7 @@ class _Counted(NamedTuple):
     entry: casebook.Entry
 
 
-def _behind(state: dict[int, _Counted]) -> Suspects | None:
+def _behind(state: dict[int, _Counted]) -> missed.Suspects | None:
     """Who completed all that it enqueued, and that is less than others of its group wait in."""
     top = max(one.enqueued for one in state.values())
     behind = {r: one for r, one in state.items() if one.enqueued < top and one.enqueued <= one.completed}
@@ -181,10 +162,10 @@ def _behind(state: dict[int, _Counted]) -> Suspects | None:
     ranks = tuple(sorted(r for r, one in behind.items() if one.enqueued == low))
     why = f"its last enqueued collective {low} is completed, while others wait in {low + 1} or later"
     waiting = next(one.entry for r, one in state.items() if r not in behind)
-    return Suspects(ranks, why, proven=True, entries=(behind[ranks[0]].entry, waiting))
+    return missed.Suspects(ranks, why, proven=True, entries=(behind[ranks[0]].entry, waiting))
 
 
-def _sequences(book: casebook.Casebook) -> Suspects | None:
+def _sequences(book: casebook.Casebook) -> missed.Suspects | None:
     """Ranks that timed out in an earlier collective than the others are behind."""
     seqs: dict[int, tuple[int, casebook.Entry]] = {}
     for entry in book.with_field("seq"):
@@ -199,10 +180,10 @@ def _sequences(book: casebook.Casebook) -> Suspects | None:
         return None
     why = f"it waits in collective {low}, the others in {high}"
     status = [entry for entry in book.with_field("enqueued") if entry.signal.rank == ranks[0]]
-    return Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1], *status[:1]))
+    return missed.Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1], *status[:1]))
 
 
-def _reached(book: casebook.Casebook) -> Suspects | None:
+def _reached(book: casebook.Casebook) -> missed.Suspects | None:
     """The rank whose recorded calls end before those of all others."""
     last: dict[int, tuple[int, casebook.Entry]] = {}
     for entry in book.with_field("reached"):
@@ -214,10 +195,10 @@ def _reached(book: casebook.Casebook) -> Suspects | None:
     if len(behind) != 1 or len(last) < _ENOUGH:
         return None
     why = f"its recorded calls end with {low}, those of all others later"
-    return Suspects((behind[0],), why, proven=False, entries=(last[behind[0]][1],))
+    return missed.Suspects((behind[0],), why, proven=False, entries=(last[behind[0]][1],))
 
 
-def _stacks(book: casebook.Casebook) -> Suspects | None:
+def _stacks(book: casebook.Casebook) -> missed.Suspects | None:
     """The rank that by its printed stack is no waiting one, while the others are."""
     from runward.core import printed_stacks  # noqa: PLC0415 -- few logs hold stacks
 
@@ -226,12 +207,12 @@ def _stacks(book: casebook.Casebook) -> Suspects | None:
         return None
     text = f"{one.head}: {one.frames[0]}"
     proof = failures.Evidence(text, file=one.file, offset=one.offset, rank=one.rank, source="log")
-    return Suspects(
+    return missed.Suspects(
         (one.rank,), f"it stands in {one.frames[0]}, the others wait", proven=False, proof=(proof,)
     )
 
 
-def _tabled(book: casebook.Casebook) -> Suspects | None:
+def _tabled(book: casebook.Casebook) -> missed.Suspects | None:
     """The rank that a printed table of all ranks shows behind the others."""
     from runward.core import rank_tables  # noqa: PLC0415 -- few logs hold tables
 
@@ -240,10 +221,10 @@ def _tabled(book: casebook.Casebook) -> Suspects | None:
         return None
     row, why = odd
     proof = failures.Evidence(row.text, file=row.file, offset=row.offset, rank=row.rank, source="log")
-    return Suspects((row.rank,), why, proven=False, proof=(proof,))
+    return missed.Suspects((row.rank,), why, proven=False, proof=(proof,))
 
 
-def _step_behind(book: casebook.Casebook) -> Suspects | None:
+def _step_behind(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank that told every step with the others but their last one."""
     told: dict[int, list[casebook.Entry]] = {}
     for entry in book.entries(signals.Role.PROGRESS):
@@ -257,10 +238,15 @@ def _step_behind(book: casebook.Casebook) -> Suspects | None:
     if steps[rank][-2:] != usual[:2]:
         return None
     why = f"its steps end with {usual[1]}, those of all others with {usual[2]}"
-    return Suspects((rank,), why, proven=False, entries=(told[rank][-1],))
+    return missed.Suspects((rank,), why, proven=False, entries=(told[rank][-1],))
 
 
-def _barrier(book: casebook.Casebook) -> Suspects | None:
+def _apart(book: casebook.Casebook) -> missed.Suspects | None:
+    """The one rank whose last words, or place in a list of all, are unlike those of all others."""
+    return last_words.behind(book) or last_words.elsewhere(book)
+
+
+def _barrier(book: casebook.Casebook) -> missed.Suspects | None:
     """The few ranks that did not come to the barrier at the start in which all others wait."""
     at = [e for e in book.with_field("barrier") if e.signal.rank is not None]
     last = at[-1].signal.fields["barrier"] if at else ""
@@ -271,7 +257,7 @@ def _barrier(book: casebook.Casebook) -> Suspects | None:
     missing = tuple(sorted(set(range(min(worlds))) - set(waiting)))
     if not missing or len(missing) > max(1, min(worlds) // 4):
         return None
-    return Suspects(missing, "the others wait for it at the start", proven=False, entries=(at[-1],))
+    return missed.Suspects(missing, "the others wait for it at the start", proven=False, entries=(at[-1],))
 
 
 _MOST_RANKS = 65536
@@ -307,7 +293,7 @@ def _operation(entry: casebook.Entry) -> tuple[str, str, str]:
     return said.get("seq", ""), said["op"], said.get("numel", "")
 
 
-def _other_call(book: casebook.Casebook) -> Suspects | None:
+def _other_call(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank that waits in another call than all others, at the same number."""
     apart = split(book)
     if apart is None or len(apart.few) > 1 or apart.many < _ENOUGH:
@@ -316,20 +302,20 @@ def _other_call(book: casebook.Casebook) -> Suspects | None:
     _, op, numel = _operation(entry)
     what = f"{op} of {numel}" if numel else op
     ranks = (entry.signal.rank,) if entry.signal.rank is not None else ()
-    return Suspects(ranks, f"it is in {what}, all others are not", proven=False, entries=(entry,))
+    return missed.Suspects(ranks, f"it is in {what}, all others are not", proven=False, entries=(entry,))
 
 
-def _stuck(book: casebook.Casebook) -> Suspects | None:
+def _stuck(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank whose own watchdog could not go on: it hangs below the collective."""
     entries = book.of_rule(*_STUCK)
     ranks = {entry.signal.rank for entry in entries}
     (rank,) = ranks if len(ranks) == 1 else (None,)
     if rank is None:
         return None
-    return Suspects((rank,), "its own watchdog is stuck", proven=False, entries=tuple(entries[:1]))
+    return missed.Suspects((rank,), "its own watchdog is stuck", proven=False, entries=tuple(entries[:1]))
 
 
-def _away(book: casebook.Casebook, found: list[candidates.Candidate]) -> Suspects | None:
+def _away(book: casebook.Casebook, found: list[candidates.Candidate]) -> missed.Suspects | None:
     """The rank that began a long work of its own as the last thing before, and does not complain."""
     begun = [e for e in book.entries(signals.Role.PHASE) if _begins(e, book)]
     steps = book.entries(signals.Role.PROGRESS)
@@ -340,7 +326,7 @@ def _away(book: casebook.Casebook, found: list[candidates.Candidate]) -> Suspect
     if any(c.rank == rank and c.complains for c in found):
         return None
     why = "it began a long work of its own just before, and does not complain"
-    return Suspects((rank,), why, proven=False, entries=(last,))
+    return missed.Suspects((rank,), why, proven=False, entries=(last,))
 
 
 _STUCK = ("nccl_heartbeat_stuck",)
@@ -352,13 +338,15 @@ def _begins(entry: casebook.Entry, book: casebook.Casebook) -> bool:
     return rule is not None and rule.phase in _LONG and rule.edge != "end"
 
 
-def _straggler(book: casebook.Casebook) -> Suspects | None:
+def _straggler(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank that was said to be slower than the others before."""
     entries = book.with_field("straggler")
     ranks = {int(entry.signal.fields["straggler"]) for entry in entries}
     if len(ranks) != 1:
         return None
-    return Suspects(tuple(ranks), "it was the slowest before", proven=False, entries=tuple(entries[:1]))
+    return missed.Suspects(
+        tuple(ranks), "it was the slowest before", proven=False, entries=tuple(entries[:1])
+    )
 
 
 def _says_itself(candidate: candidates.Candidate) -> bool:
@@ -366,7 +354,7 @@ def _says_itself(candidate: candidates.Candidate) -> bool:
     return candidate.rule != candidates.TASK_KILLED
 
 
-def _late(book: casebook.Casebook, found: list[candidates.Candidate]) -> Suspects | None:
+def _late(book: casebook.Casebook, found: list[candidates.Candidate]) -> missed.Suspects | None:
     """The one rank that only lost the others, in the same log after all of them had timed out."""
     waited = {c.rank: c for c in reversed(found) if c.rank is not None and c.cause in failures.TIMEOUTS}
     lost = [c for c in found if c.cause in _LOST and c.entry is not None and c.rank not in (None, *waited)]
@@ -382,7 +370,13 @@ def _late(book: casebook.Casebook, found: list[candidates.Candidate]) -> Suspect
     ):
         return None
     why = "it lost the others only after they had waited for it"
-    return Suspects((rank,), why, proven=False, entries=(first.entry,))
+    return missed.Suspects((rank,), why, proven=False, entries=(first.entry,))
+
+
+def _not_waiting(told: missed.Suspects | None, found: list[candidates.Candidate]) -> missed.Suspects | None:
+    """Those of whom something is told, unless one says that it waited itself."""
+    waited = {c.rank for c in found if c.cause in failures.TIMEOUTS}
+    return told if told is not None and not waited & set(told.ranks) else None
 
 
 _LOST = (failures.Cause.NETWORK, failures.Cause.NCCL_ERROR)
@@ -390,7 +384,7 @@ _LOST = (failures.Cause.NETWORK, failures.Cause.NCCL_ERROR)
 
 def _silent(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
-) -> Suspects | None:
+) -> missed.Suspects | None:
     """The few ranks that say nothing while all others complain of the time-out."""
     asked = {entry.place for entry in book.saying(rules.Says.ASKED)}
     complaining = {
@@ -412,4 +406,4 @@ def _silent(
     if not complaining or not silent or len(silent) > max(1, len(known) // 4):
         return None
     why = "it alone does not report the time-out" if len(silent) == 1 else "they alone report nothing"
-    return Suspects(tuple(silent), why, proven=len(silent) == 1 and len(known) == 2)
+    return missed.Suspects(tuple(silent), why, proven=len(silent) == 1 and len(known) == 2)

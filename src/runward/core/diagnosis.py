@@ -35,7 +35,7 @@ from runward.core import (
 from runward.core import evidence as evidences
 
 if TYPE_CHECKING:
-    from runward.core import collectives
+    from runward.core import missed
 
 _C = failures.Cause
 _PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT)
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
     chosen: candidates.Candidate
     found: list[candidates.Candidate]
-    suspects: "collectives.Suspects | None"
+    suspects: "missed.Suspects | None"
     dropped: list[candidates.Candidate]
     """What was survived or belongs to an older attempt."""
     known: roster.Roster
@@ -154,7 +154,7 @@ def _suspects(
     found: list[candidates.Candidate],
     book: casebook.Casebook,
     ctx: context.Context,
-) -> "collectives.Suspects | None":
+) -> "missed.Suspects | None":
     """Who did not come, where others waited."""
     if chosen.cause not in failures.TIMEOUTS:
         return None
@@ -167,7 +167,7 @@ def _suspects(
     return replace(suspects, work=work, entries=(*suspects.entries, work)) if work else suspects
 
 
-def _of_silence(chosen: candidates.Candidate, book: casebook.Casebook) -> "collectives.Suspects | None":
+def _of_silence(chosen: candidates.Candidate, book: casebook.Casebook) -> "missed.Suspects | None":
     if chosen.cause is not _C.HANG:
         return None
     from runward.core import collectives  # noqa: PLC0415 -- see `_suspects`

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from runward.core import candidates, casebook, durations, failures, redact, signals
 
 if TYPE_CHECKING:
-    from runward.core import collectives
+    from runward.core import missed
 
 _C = failures.Cause
 _KEEP = 6
@@ -57,7 +57,7 @@ def unusual_line(text: str, file: str | None, offset: int) -> failures.Evidence:
 def supporting(
     chosen: candidates.Candidate,
     found: list[candidates.Candidate],
-    suspects: "collectives.Suspects | None",
+    suspects: "missed.Suspects | None",
     book: casebook.Casebook,
 ) -> list[failures.Evidence]:
     """The deciding line first, then what speaks for the same, each line once."""

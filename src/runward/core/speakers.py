@@ -121,14 +121,13 @@ _FIELDS = (
     r"['\"]?(?:,? +|,|;))"
 )
 """A field of a line that begins with fields; others than those of the process are its message."""
+_BEGINS = (
+    rf"(?=(?:[\w.]{{1,20}}={_VALUE},? +){{0,8}}(?i:(?:global_|world_|local_)?rank|pod|pod_?name)=)"
+    rf"(?![^\n]{{0,240}}\b(?:msg|message|event|error|err)=){_FIELDS}{{1,10}}"
+)
+_TELLING = ("rank=", "RANK=", "pod=", "pod_name=", "podname=")
+"""One of these is among such fields: asked first, as many lines hold fields of a training's own."""
 _BARE = (
-    (
-        "acghHjlLnprRtw",
-        (
-            rf"(?=(?:[\w.]{{1,20}}={_VALUE},? +){{0,8}}(?i:(?:global_|world_|local_)?rank|pod|pod_?name)=)"
-            rf"(?![^\n]{{0,240}}\b(?:msg|message|event|error|err)=){_FIELDS}{{1,10}}"
-        ),
-    ),
     (
         "gGmprRw",
         (
@@ -181,6 +180,8 @@ _PART_OF_NAME = (
     r"^(?!.{0,60}[DPE]P[1-9].{0,20}TP|.{0,60}TP\d{1,4}_(?:[DP]P|PCP)[1-9])"
     r"\w{1,40}[_ ]TP(?P<number>\d{1,4})(?:_\w{1,20})? "
 )
+_KEY = 20
+"""Bytes in which the first name of a field ends."""
 _MORE = r" *[,|;] *"
 
 
@@ -225,6 +226,10 @@ def ordinal(node: str) -> Ordinal | None:
 
 
 def _bare(head: str, at: int, char: str) -> Tag | None:
+    if "=" in head[at : at + _KEY] and any(key in head for key in _TELLING):
+        found = regexes.ready(_BEGINS).match(head, at)
+        if found is not None:
+            return Tag(found.groupdict(), found.end())
     for pattern in _BY_CHAR.get(char, ()):
         found = regexes.ready(pattern).match(head, at)
         if found is not None:

@@ -1,0 +1,25 @@
+"""Ranks that did not come where others waited, and how that is known."""
+
+from dataclasses import dataclass
+
+from runward.core import casebook, failures
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Ranks that did not join, and why they are named."""
+
+    ranks: tuple[int, ...]
+    why: str
+    proven: bool
+    """The ranks' own counters say so, or there is only one other rank: it hangs."""
+    entries: tuple[casebook.Entry, ...] = ()
+    proof: tuple[failures.Evidence, ...] = ()
+    """What does not stand in the log."""
+    work: casebook.Entry | None = None
+    """A work that it does alone and that takes longer than the others wait."""
+
+    @property
+    def rank(self) -> int | None:
+        """The one, where it is one."""
+        return self.ranks[0] if len(self.ranks) == 1 else None
