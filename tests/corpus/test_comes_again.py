@@ -211,3 +211,24 @@ _NOT_MET = (
 def test_what_two_attempts_died_of_outweighs_that_the_third_did_not_begin(log, expected) -> None:
     found = judging.verdict(log, exit_code=1)
     assert (found.cause, found.action, found.rank) == expected
+
+
+@pytest.mark.parametrize(
+    ("log", "action"),
+    [
+        (
+            "HorovodInternalError: Mismatched data types: One rank had type int8, but another rank had type half.\n",
+            "hold",
+        ),
+        (
+            "k1:7:9 [1] enqueue.cc:99 NCCL WARN Reduce : invalid root 9 (root should be in the 0..7)\n",
+            "change",
+        ),
+        ("/b/ggml.c:12: GGML_ASSERT(a->ne[2] == 1) failed\n" + _ABORTED, "hold"),
+        ("HorovodInternalError: [/g/pair.cc:58] Connection closed by peer [10.0.0.2]:4\n", "restart"),
+        ("/b/ggml.c:12: GGML_ASSERT(cudaSetDevice(0) == 0) failed\n" + _ABORTED, "restart"),
+    ],
+    ids=["horovod", "nccl", "ggml", "peer", "device"],
+)
+def test_ranks_that_ask_for_different_things_do_so_again(log: str, action: str) -> None:
+    assert _judged(_STEPS + log, 134 if _ABORTED in log else 1)[1] == action

@@ -63,7 +63,20 @@ def _finished(book: casebook.Casebook, ctx: context.Context) -> candidates.Candi
     mark, last, total = end_mark(book), book.span().last_step, ctx.total_steps
     if mark is None and total and last is not None and last < 0.98 * total:
         return _made(_C.UNKNOWN, _A.HOLD, f"it ended early at {last} of {total} with exit 0")
+    short = None if mark is not None or total else _short(book)
+    if short is not None:
+        return short
     return _made(_C.NONE, _A.NONE, "it finished: exit 0", mark)
+
+
+def _short(book: casebook.Casebook) -> candidates.Candidate | None:
+    from runward.core import stopped_short  # noqa: PLC0415 -- of runs that ended well without a mark alone
+
+    found = stopped_short.find(book)
+    if found is None:
+        return None
+    text = f"it ended early at {found.last} of {found.total} with exit 0, and its log breaks off"
+    return _made(_C.UNKNOWN, _A.HOLD, text, found.entry)
 
 
 def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
