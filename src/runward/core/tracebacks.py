@@ -24,7 +24,7 @@ _OPENERS = (
 """What may stand before a traceback on its line without making it a quotation."""
 CHECKPOINT_FILE = (
     r"(?<![A-Za-z])(?:ckpt|checkpoint|weights?|model|net|optimi[sz]er|optim|opt|ema|state|snapshot|step|iter|epoch|last|best|latest)"
-    r"(?:[-_.=*{][\w.=*{}-]{0,80})?\.(?:h5|hdf5|npz|npy|msgpack|pkl|pickle|pth?|ckpt|keras|safetensors|bin|tar)(?![\w.])"
+    r"(?:[-_.=*{][\w.=*{}-]{0,80})?\.(?:h5|hdf5|npz|npy|msgpack|pkl|pickle|pth?|ckpt|keras|safetensors|bin|tar|joblib|ubj|pdparams)(?![\w.])"
 )
 """The name of a file that holds a state of a training."""
 _READING = (
