@@ -58,7 +58,8 @@ _OWN = (
 """A message that begins with the rank of the process that says it."""
 _CHANNEL = r"Channel \d+(?:/\d+)? : (?P<from>\d+)\[\w+\] -> (?P<to>\d+)\[\w+\](?P<receive> \[receive\])?"
 _TREE = r"Trees \[\d+\] [\d/-]{5,30}->(?P<rank>\d{1,6})->"
-_IP = r"\bip[=:] ?(?P<node>[\d.]{7,15})"
+_AT = r"\bip[=:] ?(?P<node>[\d.]{7,15})|(?i:\bpid \d{1,8}) (?:on|at) (?:node|host) (?P<host>[\w.-]{1,120}\w)"
+"""Where a process is: by its address, or by its node."""
 _LISTED = (
     r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
     r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})(?!\.?\w)"
@@ -227,8 +228,8 @@ class _Said:
         listed = regexes.ready(_PS).match(text) if not pids else None
         pids = pids or ({listed["pid"]} if listed else set(identities.of(text)))
         pid = pids.pop() if len(pids) == 1 else ""
-        local, at = regexes.ready(_LOCAL).search(text), regexes.ready(_IP).search(text)
-        node = at["node"] if at else voices.short(front.node)
+        local, at = regexes.ready(_LOCAL).search(text), regexes.ready(_AT).search(text)
+        node = (at["node"] or voices.short(at["host"])) if at else voices.short(front.node)
         number = int(local["local"]) if local else None
         if len(ranks) == 1 or local:
             beside = self.devices.beside(node, min(ranks) if len(ranks) == 1 else None, number, text)

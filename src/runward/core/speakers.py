@@ -79,7 +79,7 @@ _ALONE = (
     r"\d+,mpirank:(?P<rank>\d{1,6}),(?P<node>[\w.-]+)",
     rf"(?P<node>{_POD})(?:-[a-z]{{1,12}})?",
     _PROCESS_NUMBER,
-    rf"{_NO_SOURCE}(?P<node>(?:[A-Za-z]|{_CONTAINER})[\w.-]*):(?:(?P<number>\d{{1,7}})|-)",
+    rf"{_NO_SOURCE}(?P<node>(?:[A-Za-z]|{_CONTAINER})[\w.-]*):(?:(?P<pid>0\d{{4,7}})|(?P<number>\d{{1,7}})|-)",
     (
         rf"{_NO_SOURCE}(?P<node>(?=[\w.-]{{0,60}}[A-Za-z])\w[\w.-]*):(?P<pid>\d{{2,8}}) ?:[0-9a-f]{{1,3}}"
         r"(?::\d{1,8})?"

@@ -1,0 +1,160 @@
+"""Whose memory or limit was used up, what a queue refuses, what does not load or fit, beside what looks alike."""
+
+import pytest
+
+from corpus import judging
+
+_STEPS = "step 1 | loss 2.0\nstep 2 | loss 1.9\nstep 3 | loss 1.8\n"
+_RAISED = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    go()\n'
+
+
+def _judged(log: str, code: int = 1) -> tuple[str, str]:
+    found = judging.verdict(log, exit_code=code)
+    return found.cause, found.action
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (_RAISED + "MemoryError: std::bad_alloc: out_of_memory: RMM failure at:/r/limiting_resource_adaptor.hpp:143: Exceeded memory limit\n", "gpu_oom"),
+        (_RAISED + "MemoryError: std::bad_alloc: out_of_memory: RMM failure at: /r/pool_memory_resource.hpp:268: Maximum pool size exceeded (failed to allocate 1.2 GiB)\n", "gpu_oom"),
+        ("terminate called after throwing an instance of 'rmm::out_of_memory'\n  what():  std::bad_alloc: out_of_memory: RMM failure at:/r/arena.hpp:382: Maximum pool size exceeded\n", "gpu_oom"),
+        (_RAISED + "MemoryError: std::bad_alloc\n", "host_oom"),
+        (_RAISED + "MemoryError: std::bad_alloc: RMM failure at:/r/pinned_memory_resource.hpp:90: x\n", "exception"),
+    ],
+    ids=["limit", "pool", "arena", "host", "pinned"],
+)  # fmt: skip
+def test_a_pool_of_gpu_memory_is_no_memory_of_the_host(log: str, cause: str) -> None:
+    assert (_judged(log)[0] == "gpu_oom") is (cause == "gpu_oom")
+
+
+@pytest.mark.parametrize(
+    ("told", "judged"),
+    [
+        ("=>> PBS: job killed: mem job total 9437184 kb exceeded limit 8388608 kb\n", ("host_oom", "change")),
+        ("=>> PBS: job killed: node 1 (k8) vmem 9437184kb exceeded limit 8388608kb\n", ("host_oom", "change")),
+        ("PBS Job Id: 88.head\njob deleted\nJob deleted at request of root@head\njob 88 exceeded SWAP usage soft limit (900 > 512)\n", ("host_oom", "change")),
+        ('09/01/2031 10:00:00|worker|k8|W|job 88.1 exceeds job master hard limit "h_vmem" of queue "gpu" (9.0G > limit:8.0G) - sending SIGKILL\n', ("host_oom", "change")),
+        ("TERM_SWAP: job killed after reaching LSF swap usage limit.\nExited with exit code 140.\n", ("host_oom", "change")),
+        ("=>> PBS: job killed: ncpus 11.4 exceeded limit 8 (sum)\n", ("resource_limit", "change")),
+        ("=>> PBS: job killed: walltime 7260 exceeded limit 7200\n", ("time_limit", "restart")),
+    ],
+    ids=["total", "node", "moab", "grid-engine", "lsf", "processors", "time"],
+)  # fmt: skip
+def test_a_batch_system_says_which_limit_it_enforced(told: str, judged: tuple[str, str]) -> None:
+    assert _judged(_STEPS + told, 271) == judged
+
+
+_NANNY = "distributed.nanny.memory - WARNING - Worker tcp://10.1.0.4:40{}1 (pid=7{}) exceeded 95% memory budget. Restarting...\n"
+_KILLED = "distributed.scheduler.KilledWorker: Attempted to run task fit-9c on 4 different workers, but all those workers died while running it.\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        (_NANNY.format(1, 1) + _NANNY.format(2, 2) + _RAISED + _KILLED, ("host_oom", "change")),
+        (_RAISED + _KILLED, ("unknown", "hold")),
+        (_NANNY.format(1, 1) + _RAISED + "KeyError: 'label'\n", ("exception", "hold")),
+    ],
+    ids=["memory", "no-word", "own-error"],
+)
+def test_what_the_nanny_of_a_killed_worker_says_is_the_cause(log: str, judged: tuple[str, str]) -> None:
+    assert _judged(log) == judged
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        ("qsub: submit error (Job exceeds queue resource limits MSG=cannot satisfy queue max ncpus requirement)\n", ("unschedulable", "change")),
+        ("qsub: Job violates queue and/or server resource limits\n", ("unschedulable", "change")),
+        ("MEMLIMIT: Cannot exceed queue's hard limit(s). Job not submitted.\n", ("unschedulable", "change")),
+        ('Unable to run job: job rejected: the requested project "vis" does not exist.\nExiting.\n', ("unschedulable", "change")),
+        ("qsub: would exceed queue long's per-user limit of jobs in 'Q' state\n", ("unschedulable", "wait")),
+        ("qsub: cannot connect to server head2 (errno=111)\n", ("unschedulable", "wait")),
+    ],
+    ids=["torque", "pbs", "lsf", "grid-engine", "too-many", "server"],
+)  # fmt: skip
+def test_a_queue_that_refuses_a_job_says_so(log: str, judged: tuple[str, str]) -> None:
+    assert _judged(log, 188) == judged
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "cause"),
+    [
+        ("Could not load library libcudnn_ops_infer.so.8. Error: libcudnn_ops_infer.so.8: wrong ELF class: ELFCLASS32\nAborted (core dumped)\n", 134, "import_error"),
+        ("Unable to load any of {libcudnn_graph.so.9.1.0, libcudnn_graph.so.9}\nInvalid handle. Cannot load symbol cudnnCreate\nAborted (core dumped)\n", 134, "import_error"),
+        ("./fit: relocation error: /l/libmkl_x.so.2: symbol mkl_f, version V2 not defined in file libmkl_core.so.2 with link time reference\n", 127, "import_error"),
+        (_STEPS + "W dso_loader.cc:64] Could not load dynamic library 'libnvinfer.so.7'\nterminate called without an active exception\nAborted (core dumped)\n", 134, "abort"),
+    ],
+    ids=["cudnn", "symbol", "relocation", "optional"],
+)  # fmt: skip
+def test_a_library_that_does_not_load_is_no_abort(log: str, code: int, cause: str) -> None:
+    assert _judged(log, code)[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("RuntimeError: world_size (6) is not divisible by 4", "config_error"),
+        ("AssertionError: world size 16 != data parallel 2 * tensor parallel 4", "config_error"),
+        ("ValueError: Pipeline parallel size (8) exceeds the number of layers (6)", "config_error"),
+        ("ValueError: number of heads (14) is not a multiple of tensor parallel size 4", "config_error"),
+        ("ValueError: sample 77 has 13 tokens and is not divisible by 4", "exception"),
+    ],
+    ids=["world", "product", "layers", "heads", "sample"],
+)
+def test_parallel_sizes_that_do_not_fit_are_the_configurations(message: str, cause: str) -> None:
+    assert _judged(f"{_RAISED}{message}\n")[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (_STEPS + "op_kernel.cc:1275] OP_REQUIRES failed at iterator_ops.cc:867 : Data loss: truncated record at 9917\n" + _RAISED + "tensorflow.python.framework.errors_impl.DataLossError: truncated record at 9917\n", "data_error"),
+        ("tensor_bundle.cc:150] OP_REQUIRES failed at save_restore_v2_ops.cc:184 : Data loss: Checksum does not match: stored 3 vs. calculated 9\n", "checkpoint_corrupt"),
+    ],
+    ids=["record", "bundle"],
+)  # fmt: skip
+def test_a_damaged_record_is_data_and_no_checkpoint(log: str, cause: str) -> None:
+    assert _judged(log)[0] == cause
+
+
+_PYXIS = "slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: error: pyxis:     {}\nslurmstepd: error: pyxis: couldn't start container\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        ("tar (child): /scratch/layers/77aa: Cannot open: Permission denied", "permission"),
+        ("mkdir: cannot create directory '/run/enroot/u7': Permission denied", "permission"),
+        ("FATAL ERROR: unsquashfs: failed to open /img/a.sqsh, because Permission denied", "permission"),
+        ("[INFO] Querying registry for permission grant", "image_error"),
+    ],
+    ids=["layer", "run", "image", "only-asked"],
+)
+def test_a_file_of_an_image_that_may_not_be_read_is_no_wrong_image(told: str, cause: str) -> None:
+    assert _judged(_PYXIS.format(told))[0] == cause
+
+
+def test_a_daemon_of_mpi_that_is_lost_is_its_nodes() -> None:
+    log = (
+        _STEPS + "PRTE has lost communication with its daemon located on node:\n\n   hostname:  c7.example\n"
+    )
+    assert _judged(log) == ("node_failure", "restart_elsewhere")
+
+
+_CRASH = "[{0}:{1}] *** Process received signal ***\n[{0}:{1}] Signal: Segmentation fault (11)\n[{0}:{1}] Failing at address: (nil)\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_CRASH.format("c7", "00911"), None),
+        (_CRASH.format("c7", "2911") + "prterun noticed that process rank 5 with PID 2911 on node c7 exited on signal 11 (Segmentation fault).\n", 5),
+        (_CRASH.format("c7", "02911") + "mpirun noticed that process rank 5 with PID 2911 on node c7.example exited on signal 11 (Segmentation fault).\n", 5),
+        (_CRASH.format("c7", "3"), 3),
+    ],
+    ids=["padded", "told", "both", "small"],
+)  # fmt: skip
+def test_the_process_beside_a_host_is_no_rank_where_a_launcher_tells_both(log: str, rank: int | None) -> None:
+    assert judging.verdict(_STEPS + log, exit_code=139).rank == rank
