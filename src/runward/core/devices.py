@@ -44,6 +44,7 @@ class Devices:
         seen = regexes.ready(_VISIBLE).search(text)
         visible = [int(number) for number in seen["devices"].replace(",", " ").split()] if seen else []
         names = set(addresses(text)) if not regexes.ready(_NO_GPU).search(text) else set()
+        names |= set(serials(text))
         names |= {f"gpu {number}" for number in visible if len(visible) == 1}
         if rank is not None and placed is None:
             own = self._own.setdefault(rank, set())

@@ -260,6 +260,11 @@ def _first_to_end(book: casebook.Casebook) -> list[casebook.Entry]:
 _LISTS_ENDS = "launcher_bad_rank"
 
 
+def _of_log(case: whose.Case) -> int | None:
+    """The rank whose log alone is read, where the cause is its own and not that of its peers or of a service."""
+    return None if case.chosen.cause in (*_LOST, _C.HUB_NETWORK) else whose.of_log(case)
+
+
 def _of_entry(entry: casebook.Entry, book: casebook.Casebook) -> int | None:
     """The rank that a launcher's line names, or whose process it names."""
     signal = entry.signal
@@ -313,5 +318,6 @@ _ASKED = (
     _first_task,
     _silent,
     _launchers,
+    _of_log,
 )
 """Who is asked, the surest first."""

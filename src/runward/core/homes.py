@@ -51,6 +51,30 @@ def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
     return {file: Home(rank) for file, rank in ranks.items() if rank is not None}
 
 
+def alone(book: casebook.Casebook) -> int | None:
+    """The rank of which the only log is, by what its process says at the start; None where it holds several."""
+    if len(book.edges) != 1 or book.of_rule(_SECTION):
+        return None
+    (edges,) = book.edges.values()
+    front = edges.head[:_FRONT]
+    told = {int(text) for found in regexes.ready(_PLACE).findall(front) for text in found if text}
+    told |= {rank} if (rank := _rank(front)) is not None else set()
+    others = book.ranks | book.voices.said()
+    return (
+        told.pop()
+        if len(told) == 1 and others <= told and not _holds_several(edges.head + edges.tail)
+        else None
+    )
+
+
+_PLACE = (
+    rb"JobEnvironment\([^\n]{0,200}(?<![a-z_])global_rank=(\d{1,6})\(\d"
+    rb"|(?i:(?<![a-z_])process_(?:index|id)[=:] ?(\d{1,6})[,; ]{1,3}(?:process_count|num_processes)[=:])"
+    rb"|\bDMLC_WORKER_ID=(\d{1,6})\b"
+)
+"""What a process says of its own place among all."""
+
+
 def _pieces(book: casebook.Casebook) -> Iterator[tuple[str | None, bytes]]:
     """The front of each log, or of each of its sections."""
     heads = book.of_rule(_SECTION)

@@ -43,6 +43,8 @@ _POD = (
     rf"|{_SETS}-\d{{1,5}}-\d{{1,5}}-[a-z0-9]{{5}}(?![a-z0-9]))"
 )
 """A pod or service of which there are several: its number may be a rank."""
+_OF_STEPS = "step|epoch|iter(?:ation)?|loss|rank|batch"
+"""Words with which the message begins behind a pod's name, which are no container's."""
 _NO_SOURCE = r"(?![\w./-]+\.(?:py|cc|cpp|cu|h|go|rs):)"
 _CONTAINER = r"(?=[0-9a-f]{12}:)\d"
 """How the name of a machine begins that is a container's id."""
@@ -139,7 +141,13 @@ _BARE = (
     (_DIGITS, rf"(?P<rank>(?P<label>{_NUMBER})): (?!\d)"),
     (_DIGITS, r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): "),
     ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
-    (_SMALL, rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | [a-z][\w.-]{{0,40}}:? (?=\S))"),
+    (
+        _SMALL,
+        (
+            rf"(?P<node>{_POD})(?:: | › [\w.-]+ \| ?| +\| | (?=(?:{_OF_STEPS})\b)"
+            rf"| (?!(?:{_OF_STEPS})\b)[a-z][\w.-]{{0,40}}:? (?=\S))"
+        ),
+    ),
     ("dgGhHpPrRtTwW", rf"{_NO_HOST}{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
     (
         _WORDS,
@@ -173,7 +181,7 @@ _BARE = (
 _BY_CHAR = regexes.by_first(_BARE)
 _ORDINAL = (
     r"(?:^|-)(?:(?P<role>worker|master|trainer|chief|replica|server|w)-(?:(?P<job>\d{1,5})-)?(?P<number>\d{1,5})"
-    rf"(?:-[a-z0-9]{{5}})?|(?P<of>{_SETS})-(?P<set>\d{{1,5}})-(?P<index>\d{{1,5}})-[a-z0-9]{{5}})$"
+    rf"(?:-[a-z0-9]{{5}})?|workerpool(?P<pool>\d)-(?P<replica>\d{{1,5}})|(?P<of>{_SETS})-(?P<set>\d{{1,5}})-(?P<index>\d{{1,5}})-[a-z0-9]{{5}})$"
 )
 _POD_NAME = rf"(?:(?<=\bpod/)|(?<=\bpods/)|(?<![\w/.-])){_POD}(?![\w-])"
 _PART_OF_NAME = (
@@ -211,6 +219,9 @@ class Ordinal(NamedTuple):
     number: int
 
 
+_LEADER = Ordinal("master", 0)
+
+
 def ordinal(node: str) -> Ordinal | None:
     """Role and number of a pod or service by its name: what may be its rank.
 
@@ -220,6 +231,14 @@ def ordinal(node: str) -> Ordinal | None:
     found = regexes.ready(_ORDINAL).search(node)
     if found is None:
         return None
+    if found["pool"]:
+        return (
+            Ordinal("worker", int(found["replica"]))
+            if found["pool"] == "1"
+            else _LEADER
+            if found["pool"] == "0"
+            else None
+        )
     job = found["job"] or found["set"]
     role = (found["role"] or found["of"]) + (f"-{job}" if job else "")
     return Ordinal(role, int(found["number"] or found["index"]))

@@ -18,7 +18,7 @@ _MESSAGE = (
 )
 _RANK = r'"(?:(?:global_|world_)?rank|process_index|process_id|worker_rank)": ?"?(?P<rank>\d{1,6})\b'
 _LOCAL = r'"local_rank": ?"?(?P<local>\d{1,3})\b'
-_NODE = r'"(?:node|host|hostname|node_name)": ?"(?P<node>[A-Za-z0-9][\w.-]{0,80})"'
+_NODE = r'"(?:node|host|hostname|node_name|pod|pod_name|task_name)": ?"(?P<node>[A-Za-z0-9][\w.-]{0,80})"'
 _STAMP = r'"(?:ts|time|timestamp|asctime|@timestamp|datetime|date)": ?"(?P<at>[\dT:,.+Z -]{10,40})"'
 _COLLECTORS = ('"kubernetes"', '"stream"', '"pod_name"', '"container_name"')
 _LINE = r'"(?:log|message|msg)": ?"(?P<text>(?:[^"\\]|\\.){1,4000})'

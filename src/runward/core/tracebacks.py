@@ -239,6 +239,10 @@ class Grouper:
         if group.fronted or not group.lead or group.lead not in place.text:
             return
         group.fronted, group.quoted = True, False
+        pods = speakers.pods(group.lead)
+        if len(pods) == 1 and group.voice == voices.NOBODY and group.rank is None:
+            group.node, group.voice = pods[0], voices.Voice(node=pods[0])
+            return
         number = _number_of(group.lead)
         if group.rank is None and number is not None:
             group.rank, group.named = number, True

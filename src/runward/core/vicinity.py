@@ -73,6 +73,16 @@ _SEVERAL = (
 )
 
 
+def serial(signal: signals.Signal, book: casebook.Casebook) -> str:
+    """The serial name that the driver tells above a line of the GPU with the line's bus."""
+    bus = signal.fields.get("bus", "").lower()
+    found = regexes.ready(_GPU_AT).findall(above(signal, book)) if bus else []
+    return next((name.decode() for at, name in reversed(found) if at.decode().lower() in bus), "")
+
+
+_GPU_AT = rb"NVRM: GPU at PCI:([0-9A-Fa-f:]{7,20}): (GPU-[0-9a-fA-F-]{20,40})"
+
+
 class Asked(NamedTuple):
     """The command whose answer a line is: what a person typed above it."""
 

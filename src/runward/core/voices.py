@@ -215,6 +215,10 @@ class Voices:
         left = set(range(self._heard.world // whole[0])) - {min(ranks) // whole[0] for ranks in told}
         return left.pop() * whole[0] + number if len(left) == 1 else None
 
+    def numbers(self) -> set[int]:
+        """Numbers of speakers beside which no node stands."""
+        return {number for node, number in self._heard.numbers if not node}
+
     def said(self) -> set[int]:
         """Ranks that named processes gave as theirs."""
         return {rank for ranks in self._said.values() for rank in ranks}

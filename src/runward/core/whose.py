@@ -11,6 +11,7 @@ from runward.core import (
     devices,
     exits,
     failures,
+    homes,
     identities,
     layouts,
     prefixes,
@@ -69,14 +70,24 @@ def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates
     entry = candidate.entry
     if entry is not None and candidate.rule.startswith("slurm_task") and book.saying(rules.Says.LAUNCHER):
         return candidate._replace(entry=entry._replace(signal=entry.signal._replace(rank=None)))
-    if entry is None or not entry.signal.voice.tag:
+    if entry is None or not (entry.signal.voice.tag or _counts_from_one(entry.signal, book)):
         return candidate
     start = re.compile(rb"^[ \t]*" + re.escape(entry.signal.voice.tag.encode()) + rb" ", re.MULTILINE)
     texts = (text for edges in book.edges.values() for text in (edges.head, edges.tail))
-    if sum(1 for text in texts for _ in start.finditer(text)) >= _TAGGED:
+    if entry.signal.voice.tag and sum(1 for text in texts for _ in start.finditer(text)) >= _TAGGED:
         return candidate
     nobody = entry.signal._replace(rank=None, voice=voices.NOBODY)
     return candidate._replace(entry=entry._replace(signal=nobody))
+
+
+def _counts_from_one(signal: signals.Signal, book: casebook.Casebook) -> bool:
+    """Whether a line is that of one of Compose's containers, of which none has the number 0: the first is 1."""
+    if not signal.voice.assumed or not regexes.ready(_OF_COMPOSE).match(signal.text):
+        return False
+    return {1} <= (told := book.voices.numbers()) and 0 not in told
+
+
+_OF_COMPOSE = r"\s*[a-z]+_\d{1,5} +\| "
 
 
 def spoken(case: Case) -> int | None:
@@ -117,7 +128,9 @@ def by_gpu(case: Case) -> int | None:
     asked = vicinity.asked(signal, case.book)
     node = voices.short(signal.node) or asked.node or _known_node(signal.text, case.book)
     node = node or _known_node(vicinity.headline(signal, case.book), case.book)
-    told = f"{signal.fields.get('bus', '')} {signal.text} {asked.command}"
+    told = (
+        f"{signal.fields.get('bus', '')} {signal.text} {asked.command} {vicinity.serial(signal, case.book)}"
+    )
     named = [devices.bus_of(signal.fields.get("bus", "")), *devices.addresses(told), *devices.serials(told)]
     for bus in dict.fromkeys(named):
         rank = _by_bus(bus, node, case)
@@ -204,6 +217,11 @@ def own(case: Case) -> int | None:
         return said.pop()
     alone = len(book.nodes) <= 1 and max(book.ranks, default=0) < layouts.MOST_LOCAL
     return signal.local_rank if signal.local_rank is not None and alone and not said else None
+
+
+def of_log(case: Case) -> int | None:
+    """The rank whose log alone is read."""
+    return homes.alone(case.book) if case.chosen.entry is not None else None
 
 
 def _lines_of(voice: voices.Voice, book: casebook.Casebook) -> Iterator[voices.Voice]:
