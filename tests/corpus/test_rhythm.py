@@ -7,6 +7,8 @@ from corpus import judging
 _KINDS = {
     "letters": "2031-03-04 05:06:{:02d} [fit] b={n} nll={m:.3f} gn=0.4\n",
     "table": "| {n:6d} | {m:.4f} | 3.0e-04 |\n",
+    "of-a-total": "{n} of 9000 batches\n",
+    "over-a-total": "host2 | seen {n}/9000\n",
     "epochs": "Ep 2 [{n:>4}/9000] L={m:.3f}\n",
 }
 _CAUGHT = {
@@ -35,8 +37,13 @@ def test_what_lines_of_one_kind_go_on_after_was_caught(kind: str, fault: str) ->
 
 @pytest.mark.parametrize(
     "line",
-    ["still waiting for rank 3: {n} s, 1.2 GB\n", "request {n} took 0.2 s for a peer\n" * 2],
-    ids=["it-waits", "the-same-again"],
+    [
+        "still waiting for rank 3: {n} s, 1.2 GB\n",
+        "request {n} took 0.2 s for a peer\n" * 2,
+        "connecting to the store, {n}/90\n",
+        "seen {n}/9 of the day\n",
+    ],
+    ids=["it-waits", "the-same-again", "it-connects", "beyond-the-total"],
 )
 def test_a_count_that_is_no_step_proves_no_life(line: str) -> None:
     begun = _said("letters", 100, 700) + _CAUGHT["memory"]

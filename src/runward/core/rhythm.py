@@ -11,10 +11,11 @@ from runward.core import casebook, context, prefixes, regexes, unusual
 _NUMBER = r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?"
 _COUNT = r"(?<![\w.:+-])\d{1,12}(?![\w.:%])"
 _MEASURE = r"\d\.\d"
-"""A step is told with something that was measured."""
+"""A step is told with something that was measured, or with how many there will be."""
+_TOTAL = r"(?<![\w./:-])(\d{1,12})(?: ?/ ?| of )(\d{1,12})(?![\w./:%-])"
 _NO_STEP = (
     r"(?i)wait|retr(?:y|ies)|attempt|elapsed|heartbeat|alive|time[sd]?[ -]?out|download|upload|eval|valid|test|load"
-    r"|poll|sleep|stall|hang|error|warn|fail|queue|pending|died|kill|nccl|skip|xid|\dit/s|s/it"
+    r"|connect|\btry|poll|sleep|stall|hang|error|warn|fail|queue|pending|died|kill|nccl|skip|xid|\dit/s|s/it"
 )
 _SAME = 2
 """So many lines of a kind must have grown before the next one is a step."""
@@ -40,11 +41,13 @@ def _steps(
     edges = book.edges[name]
     grown: dict[str, tuple[list[int], int]] = {}
     for line, offset in unusual.lines(edges.tail, edges.size - len(edges.tail)):
-        if not regexes.ready(_MEASURE).search(line) or regexes.ready(_NO_STEP).search(line):
+        total = regexes.ready(_TOTAL).search(line)
+        measured = regexes.ready(_MEASURE).search(line) or (total and int(total[1]) <= int(total[2]))
+        if not measured or regexes.ready(_NO_STEP).search(line):
             continue
         front = prefixes.split(line[:400])
         counts = [int(text) for text in regexes.ready(_COUNT).findall(front.body)]
-        kind = f"{front.rank} {regexes.ready(_NUMBER).sub('#', front.body)}"
+        kind = f"{front.rank} {total and total[2]} {regexes.ready(_NUMBER).sub('#', front.body)}"
         before, times = grown.get(kind, ([], 0))
         times = times + 1 if before and counts > before else 0
         grown[kind] = (counts, times)

@@ -99,7 +99,7 @@ _BEFORE_BLANK = (
     r"(?P<node>[A-Za-z][\w.-]{0,60})/(?P<local>\d{1,3})",
     r"(?P<number>(?P<bare>\d{1,5}))(?:/\d{1,5})?",
 )
-_LETTERED = r"(?:node|host|server|machine)[-_][a-z](?:\.[a-z][\w.-]{0,60})?"
+_LETTERED = r"(?:node|host|server|machine)(?:[-_][a-z]|[-_]?[A-Z](?!\w))(?:\.[a-z][\w.-]{0,60})?"
 _NODE = (
     rf"(?!(?:{NO_NODES})[-_]?\d)(?P<node>[A-Za-z][\w.-]{{0,60}}\d|(?:[\w.]{{1,30}}-)?{_LETTERED}"
     r"|\d{1,3}(?:\.\d{1,3}){3})"
