@@ -232,3 +232,36 @@ def test_what_two_attempts_died_of_outweighs_that_the_third_did_not_begin(log, e
 )
 def test_ranks_that_ask_for_different_things_do_so_again(log: str, action: str) -> None:
     assert _judged(_STEPS + log, 134 if _ABORTED in log else 1)[1] == action
+
+
+@pytest.mark.parametrize(
+    ("what", "action"),
+    [
+        ("could not open /corpus/a.bin: No such file or directory", "hold"),
+        ("unsupported rope scaling: yarn3", "hold"),
+        ("open /dev/kfd: No such file or directory", "change"),
+        ("unknown error: 5", "restart"),
+    ],
+)
+def test_what_an_uncaught_exception_of_cpp_was_about(what: str, action: str) -> None:
+    log = (
+        f"terminate called after throwing an instance of 'std::runtime_error'\n  what():  {what}\n{_ABORTED}"
+    )
+    assert _judged(_STEPS + log, 134)[1] == action
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            "box: rank0: memory.failcnt 0 oom_kill 0\nbox: rank1: memory.failcnt 9 oom_kill 2\n",
+            ("host_oom", 1),
+        ),
+        ("memory.oom_control: oom_kill_disable 0; under_oom 0; oom_kill 3\n", ("host_oom", None)),
+        ("memory.oom_control: oom_kill_disable 1; under_oom 0; oom_kill 0\n", ("killed", None)),
+    ],
+    ids=["of-a-rank", "first-version", "none"],
+)
+def test_the_counter_of_a_memory_cgroup_is_read_in_every_form(told: str, expected: tuple) -> None:
+    found = judging.verdict(_STEPS + told, exit_code=137)
+    assert (found.cause, found.rank) == expected

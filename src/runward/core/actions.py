@@ -158,7 +158,7 @@ def _at_start(book: casebook.Casebook) -> bool:
 
 _OF_OTHERS = (
     rb"(?i)time[sd]?[ -]?out|connection|unavailable|temporar|unreachable|refused|reset by|retr(?:y|ies)|heartbeat"
-    rb"|lost|peer|contact|gone away|respond|congest|throttl|busy"
+    rb"|socket|lost|peer|contact|gone away|respond|congest|throttl|busy"
 )
 """Words of those that wait for somebody else."""
 _LAST = 2000

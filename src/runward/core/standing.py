@@ -29,6 +29,9 @@ def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate
             return complete
     if end_mark(book):
         return _made(_C.NONE, _A.NONE, "the training's own end mark is there; it failed while shutting down")
+    words = _last_words(book, ctx)
+    if words is not None:
+        return words
     said = f" ({exits.words(ctx.exit)})" if ctx.exit else ""
     return _made(_C.UNKNOWN, _A.RESTART, f"it ended{said} and nothing in the log says why")
 
@@ -77,6 +80,12 @@ def _short(book: casebook.Casebook) -> candidates.Candidate | None:
         return None
     text = f"it ended early at {found.last} of {found.total} with exit 0, and its log breaks off"
     return _made(_C.UNKNOWN, _A.HOLD, text, found.entry)
+
+
+def _last_words(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate | None:
+    from runward.core import complaints  # noqa: PLC0415 -- of runs that nothing else explains alone
+
+    return complaints.find(book, ctx)
 
 
 def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate:
