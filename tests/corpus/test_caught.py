@@ -33,6 +33,11 @@ _CAUGHT = {
     )
     + "[1,1]<stdout>:member 9 taken with half the step: rerunning\n[1,0]<stdout>:all members are in\n"
     + "[1,0]<stdout>:ensemble finished, 0 lost\n",
+    "raised-from-another": "cache is cold\n"
+    + _trace("read", "KeyError: 'shard'", "cache")
+    + "\nDuring handling of the above exception, another exception occurred:\n\n"
+    + _trace("<module>", _DISK)
+    + "going on without a cache\nread 900 rows\ntable.json written\n",
     "a-request": "INFO:     Started server process [7]\nERROR:    Exception in ASGI application\n"
     + _trace("app", "ValueError: no prompt")
     + 'INFO:     10.0.0.9:80 - "POST /v1 HTTP/1.1" 500 Internal Server Error\n'
@@ -56,6 +61,28 @@ _NOT_CAUGHT = {
     "epilogue": _trace("<module>", _MEMORY)
     + "Job 81 finished\nSun Nov 29 09:00:00 UTC 2031\n=== end of job ===\n",
     "buffered-output": _trace("<module>", _MEMORY) + "reading corpus\n900 samples\nmodel has 7 B weights\n",
+    "what-a-shell-does-next": "ERROR fit: step failed\n"
+    + _trace("step", _MEMORY)
+    + "+ cd /out\n+ ls\na\nb\nc\n+ echo finished\nfinished\n",
+    "all-ranks-alike": "".join(
+        f"[rank{rank}]: {line}\n" for rank in range(4) for line in _trace("step", _MEMORY).splitlines()
+    )
+    + "loading the small model\n900 samples\nmodel written\nfinished\n",
+    "words-of-the-error": _trace("<module>", "torch.AcceleratorError: CUDA error: out of memory")
+    + "Search for `cudaErrorMemoryAllocation' in https://x.example/types.html for more information.\n"
+    + "CUDA kernel errors might be asynchronously reported at some other API call.\n"
+    + "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+    + "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n",
+    "raised-from-another": _trace("read", _MEMORY)
+    + "\nThe above exception was the direct cause of the following exception:\n\n"
+    + _trace("<module>", _DISK)
+    + "two files\nthree rows\nfinished\n",
+    "of-a-spawned-process": "-- Process 1 terminated with the following error:\n"
+    + _trace("_wrap", _MEMORY)
+    + "two files\nthree rows\nfinished\n",
+    "of-a-loader": "RuntimeError: Caught OSError in DataLoader worker process 0.\nOriginal "
+    + _trace("_worker_loop", _DISK)
+    + "two files\nthree rows\nfinished\n",
     "a-loop-around-it": (_trace("<module>", _MEMORY) * 3) + "all done\n",
     "gave-up": _trace("probe", _MEMORY) * 3 + "giving up after 3 tries\nsee the log\nbye\nfinished\n",
     "swallowed-by-main": "ERROR:fit:training failed\n"
@@ -130,3 +157,23 @@ def test_a_live_run_goes_on_after_what_it_caught_and_not_in_a_loop_that_fails_ag
         f"[rank1]: {row}\n" for row in more.splitlines()
     )
     assert judging.verdict(other, process="running").cause == "disk_full"
+
+
+def test_peers_that_fail_together_are_caught_only_by_plain_words() -> None:
+    log = "ERROR fit: step failed\n" + _trace("step", "RuntimeError: NCCL error: unhandled system error")
+    assert judging.verdict(log + "rows 3\nfiles 2\nmodel 1\nfinished\n", exit_code=0).cause == "nccl_error"
+    assert judging.verdict(log + "retrying without rank 5\nfiles 2\nfinished\n", exit_code=0).cause == "none"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "part 7: OSError: [Errno 5] Input/output error -> noted in bad.txt",
+        "clip 12: OSError: [Errno 5] Input/output error; set aside",
+        'loaded rule "full": No space left on device',
+    ],
+)
+def test_a_line_that_tells_what_was_done_about_it_is_no_failure(line: str) -> None:
+    assert judging.verdict(f"300 parts\n{line}\npart 8 ok\n", process="running").cause == "none"
+    bare = line.partition(" -> ")[0].partition("; ")[0].removeprefix('loaded rule "full": ')
+    assert judging.verdict(f"300 parts\n{bare}\n", process="running").cause != "none"

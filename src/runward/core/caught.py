@@ -1,6 +1,7 @@
 """Failures that a program caught by its own word, and what goes on or comes to a good end after them."""
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from runward.core import (
@@ -17,9 +18,9 @@ from runward.core import (
 
 _C = failures.Cause
 _LED = (
-    r"(?i)\b(?:with|of|by) the following (?:error|exception)s?\b|\bexception (?:when|while|during|raised by)\b"
+    r"(?i)\b(?:with|because of) the following (?:error|exception)s?\b|\bexception (?:when|while|during|raised by)\b"
     r"|\bfailed with (?:parameters|config)|\bexception in (?:ASGI|WSGI|request|handler|callback)\b"
-    r"|\bhandling (?:the |a )?request\b|(?<!un)\b(?:caught|handled|skipped|left out|import failed|optional)\b"
+    r"|\bhandling (?:the |a )?request\b|(?<!un)\b(?:caught(?! \w+ in \w)|handled|skipped|left out|import failed)\b"
     r"|\bfailed to import\b"
 )
 """Words before a traceback that is printed by whom it did not end."""
@@ -32,7 +33,8 @@ _HANDLED = (
 """Words behind it of a program that goes on."""
 _FATAL = (
     r"(?i)\bfatal\b|\bun(?:caught|handled|recoverable)\b|\babort|\bgiv(?:ing|es|e) up\b|\bgave up\b|\bexiting\b"
-    r"|\bcrash|\bcannot go on\b|\b(?:training|run|job|main|pipeline|program|script|experiment|everything|all attempts)"
+    r"|\bcrash|\bcannot go on\b|\bterminat|\berror executing job\b"
+    r"|\b(?:training|run|job|main|pipeline|program|script|experiment|everything|all attempts)"
     r"\b.{0,20}\b(?:failed|died|error)"
 )
 _BAD = (
@@ -46,24 +48,25 @@ _NOT_BAD = (
     r"|\b(?:mean|squared|absolute|test|train|relative) errors?\b"
 )
 _GOOD = (
-    r"(?i)\b(?:done|finish(?:ed)?|complete[ds]?|converged|success\w*|succeeded|passed|ok|saved|wrote|written"
-    r"|exported|best|mean|score|accuracy|auc|f1|results?|summary|total|all \d+)\b"
+    r"(?i)\b(?:done|finish(?:ed)?|complete[ds]?|converged|success\w*|succeeded|passed|saved|wrote|written|exported"
+    r"|all \d+)\b|\bok\W*$|\b(?:best|mean|score|accuracy|auc|f1|ppl|loss|reward)\b.{0,60}\d\.\d"
 )
 """Words of a last line that tells of a good end, or of what was won."""
 _ASIDE = (
     r"(?i)^(?:wandb|mlflow|comet|neptune)\b|clean|\bupload|\bclos(?:ing|ed)|\bshut|\btear|\bsync|\bexit|emergency"
-    r"|last[ _]checkpoint|interrupt|^(?:job|script|run|task|slurm\w*|srun|end of|\+|#|=|-|real|user|sys)\b"
-    r"|^(?:mon|tue|wed|thu|fri|sat|sun) \w{3} "
+    r"|last[ _]checkpoint|interrupt|^(?:job|script|run|task|slurm\w*|srun|end of|real|user|sys)\b|^[+#=-]"
+    r"|^(?:mon|tue|wed|thu|fri|sat|sun) \w{3} |^(?:[A-Z]{2,5} )?\d{4}$"
 )
 """Words of a clean-up or of a shell, which come after any end."""
-_NEXT = 3
-"""Lines behind a traceback that may tell what became of it."""
+_NEXT, _NEXT_OF_TOP = 3, 1
+"""Lines behind a traceback that may tell what became of it: behind one that looks uncaught a buffer may be emptied."""
+_CHAINED = r"^During handling of the above exception|^The above exception was the direct cause"
 _ROWS, _MANY = 2, 3
 """Ordinary lines that must follow what is told to be caught, and what only looks so."""
 _TOP = frozenset(
     (
         *("", "<module>", "<lambda>", "_bootstrap", "_bootstrap_inner", "_run_code", "_run_module_as_main"),
-        *("wrapper", "_wrap", "run"),
+        *("wrapper", "_wrap", "run", "_worker_loop", "_worker", "_pin_memory_loop", "worker"),
     )
 )
 """Outermost frames of a traceback that nobody caught."""
@@ -75,6 +78,11 @@ _PASSED = (
 _SESSION = r"(?m)^=+ test session starts =+|^\[=+\] Running \d+ tests?|^Test project /"
 _TOLD_LATE = 2048
 """So near to the end of its log does a program of tests tell how they went."""
+_TOGETHER = (*failures.TIMEOUTS, _C.NCCL_ERROR, _C.NETWORK, _C.GPU_HARDWARE)
+"""What no rank goes on after by itself: only plain words show that it was caught."""
+_SHELL = "+ "
+_NEAR = 4096
+"""Bytes around a traceback in which the lines next to it stand."""
 _TUNING = "compile"
 
 
@@ -92,91 +100,90 @@ def left(
         return found
     tested = {} if ctx.running is True else {name: _tested(name, book) for name in book.edges}
     tuned = _tuned(book) if known else {}
-    ends: dict[str | None, list[_Row]] = {}
+    logs = {file: _Log(file, book) for file in {one.file for one in found if one.traceback}}
+    lives = ctx.running is True
     return [
         one
         for one in found
-        if not (
-            _within(one, tested)
-            or _in_tuning(one, tuned)
-            or (one.traceback and _caught(one, ends, book, ctx))
-        )
+        if not (_within(one, tested) or _in_tuning(one, tuned) or _caught(one, logs, lives=lives))
     ]
 
 
-def _caught(
-    one: candidates.Candidate,
-    ends: dict[str | None, list[_Row]],
-    book: casebook.Casebook,
-    ctx: context.Context,
-) -> bool:
+class _Log:
+    """The tracebacks of a log, and what stands around them."""
+
+    def __init__(self, file: str | None, book: casebook.Casebook) -> None:
+        edges = book.edges.get(signals.whole(file)) or casebook.Edges()
+        self._text, self._start = edges.tail, edges.size - len(edges.tail)
+        every = {one.offset: one for one in (*book.first_tracebacks, *book.tracebacks) if one.file == file}
+        self.traces = sorted(every.values(), key=lambda one: one.offset or 0)
+        late = _rows(self._behind(self.traces[-1], len(self._text))) if self.traces else []
+        self.rows = list(itertools.takewhile(lambda row: not row.text.startswith(_SHELL), late))
+        """The messages behind the last traceback, up to where a shell tells what it does next."""
+        self.chains: dict[int | None, list[tracebacks.Traceback]] = {}
+        """By the place of each traceback those of one exception and of what it was raised from, as they are printed."""
+        chain: list[tracebacks.Traceback] = []
+        for one in self.traces:
+            chain.append(one)
+            self.chains[one.offset] = chain
+            rows = self.next(one, 1)
+            chain = chain if rows and regexes.ready(_CHAINED).search(rows[0].text) else []
+
+    def lead(self, trace: tracebacks.Traceback) -> str:
+        """The line that stands right before a traceback."""
+        at = (trace.start or 0) - self._start
+        lines = self._text[max(0, at - _NEAR) : at].rstrip(b"\r\n").rsplit(b"\n", 1) if at > 0 else []
+        return lines[-1].decode("utf-8", "replace") if lines else ""
+
+    def next(self, trace: tracebacks.Traceback, count: int) -> list[_Row]:
+        """The first messages behind a traceback, up to the next one."""
+        return _rows(self._behind(trace, _NEAR + len(trace.text)))[:count]
+
+    def _behind(self, trace: tracebacks.Traceback, most: int) -> list[str]:
+        at = (trace.offset or 0) - self._start
+        if at < 0:
+            return []
+        rest = self._text[at : at + most].partition(b"\n")[2]
+        mark = rest.find(tracebacks.START.encode())
+        rest = rest if mark < 0 else rest[: rest.rfind(b"\n", 0, mark) + 1]
+        return [line for line, _ in unusual.lines(rest, 0)]
+
+
+def _caught(one: candidates.Candidate, logs: Mapping[str | None, _Log], *, lives: bool) -> bool:
     trace = one.traceback
     if trace is None or trace.offset is None or one.terminal or one.ends:
         return False
-    if one.file not in ends:
-        ends[one.file] = _rows(_behind(_last(one.file, book), book))
-    rows = [row for row in ends[one.file] if ctx.running is not True or row.rank == one.rank]
-    needed = _needed(trace, book, lives=ctx.running is True)
-    if needed is None or not _goes_on(rows, needed):
+    log = logs[one.file]
+    rows = [row for row in log.rows if not lives or row.rank == one.rank]
+    needed = _needed(trace, log, lives=lives)
+    if needed == _MANY and one.cause in _TOGETHER:
         return False
-    return ctx.running is True or _ends_well(rows)
+    return needed is not None and _goes_on(rows, needed) and (lives or _ends_well(rows))
 
 
-def _needed(trace: tracebacks.Traceback, book: casebook.Casebook, *, lives: bool) -> int | None:
+def _needed(trace: tracebacks.Traceback, log: _Log, *, lives: bool) -> int | None:
     """How many ordinary lines prove that a traceback was caught; None where nothing says that it was."""
-    lead = _lead(trace, book)
+    chain = log.chains.get(trace.offset, [trace])
+    lead, last = log.lead(chain[0]), chain[-1]
     if regexes.ready(_FATAL).search(lead):
         return None
-    times = sum(1 for other in _all(book) if _same(other, trace))
-    if lives and times > 1:
+    again = [other for other in log.traces if (other.name, other.where) == (trace.name, trace.where)]
+    if lives and len(again) > 1:
         return None  # it may be a loop around a program that fails again and again
-    next_rows = [row.text for row in _rows(_behind(trace, book))[:_NEXT]]
-    if regexes.ready(_LED).search(lead) or any(regexes.ready(_HANDLED).search(row) for row in next_rows):
+    if _handled(chain, log) or any(_handled(log.chains[other.offset], log) for other in again):
         return _ROWS
-    return _MANY if times > 1 or trace.outer not in _TOP else None
+    within = last.outer not in _TOP
+    own = [other for other in again if (other.rank, other.voice) == (trace.rank, trace.voice)]
+    led = prefixes.split(lead[:400]).level in (*signals.CALM, *signals.ALARMS)
+    return _MANY if within and (led or len(own) > 1) else None
 
 
-def _all(book: casebook.Casebook) -> Iterable[tracebacks.Traceback]:
-    yield from book.first_tracebacks
-    yield from book.tracebacks
-
-
-def _same(a: tracebacks.Traceback, b: tracebacks.Traceback) -> bool:
-    """Whether one process raised the same at one place."""
-    return (a.file, a.rank, a.voice, a.name, a.where) == (b.file, b.rank, b.voice, b.name, b.where)
-
-
-def _last(file: str | None, book: casebook.Casebook) -> tracebacks.Traceback:
-    return max((one for one in _all(book) if one.file == file), key=lambda one: one.offset or 0)
-
-
-# -- what stands around a traceback ----------------------------------------------------------------------------
-
-
-def _kept(file: str | None, book: casebook.Casebook) -> tuple[bytes, int]:
-    """The kept end of a log and where it begins."""
-    edges = book.edges.get(signals.whole(file))
-    return (edges.tail, edges.size - len(edges.tail)) if edges else (b"", 0)
-
-
-def _lead(trace: tracebacks.Traceback, book: casebook.Casebook) -> str:
-    """The line that stands right before a traceback."""
-    text, start = _kept(trace.file, book)
-    at = (trace.start or 0) - start
-    lines = text[max(0, at - _TOLD_LATE) : at].rstrip(b"\r\n").rsplit(b"\n", 1) if at > 0 else []
-    return lines[-1].decode("utf-8", "replace") if lines else ""
-
-
-def _behind(trace: tracebacks.Traceback, book: casebook.Casebook) -> list[str]:
-    """The lines behind a traceback, up to the next one."""
-    text, start = _kept(trace.file, book)
-    at = (trace.offset or 0) - start
-    if at < 0:
-        return []
-    rest = text[at:].partition(b"\n")[2]
-    mark = rest.find(tracebacks.START.encode())
-    rest = rest if mark < 0 else rest[: rest.rfind(b"\n", 0, mark) + 1]
-    return [line for line, _ in unusual.lines(rest, 0)]
+def _handled(chain: Sequence[tracebacks.Traceback], log: "_Log") -> bool:
+    """Whether the words before or behind an exception say so."""
+    last = chain[-1]
+    nearest = log.next(last, _NEXT_OF_TOP if last.outer in _TOP else _NEXT)
+    said = regexes.ready(_LED).search(log.lead(chain[0]))
+    return bool(said) or any(regexes.ready(_HANDLED).search(row.text) for row in nearest)
 
 
 def _rows(lines: Sequence[str]) -> list[_Row]:
@@ -214,7 +221,8 @@ def _ends_well(rows: Sequence[_Row]) -> bool:
 
 def _tested(name: str | None, book: casebook.Casebook) -> range:
     """The part of a log in which a program of tests, all of which passed, printed what they are about."""
-    text, start = _kept(name, book)
+    edges = book.edges[name]
+    text, start = edges.tail, edges.size - len(edges.tail)
     late = max(0, len(text) - _TOLD_LATE)
     if b"passed" not in text[late:] and b"PASSED" not in text[late:] and b"\nOK" not in text[late:]:
         return range(0)

@@ -18,6 +18,7 @@ from runward.core import (
     exits,
     failures,
     guilty,
+    hidden_ends,
     numerics,
     redact,
     reports,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from runward.core import missed
 
 _C = failures.Cause
-_PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT)
-"""Of a training that made all its steps: the others went away, which is what they should do."""
 _ECHOED = (_C.UNKNOWN, _C.NETWORK, _C.NCCL_ERROR)
 """Of which the others speak when one rank left."""
 _SHUTDOWN = candidates.GENERIC
@@ -196,9 +195,9 @@ def _admitted(
     if ctx.running is True or (ctx.exit is None and ctx.running is None):
         found = [c for c in found if not c.aside]
     if ctx.ended_well and not ctx.children:
-        if _launcher_failed(found, book):
+        if hidden_ends.launcher_failed(found, book):
             return found
-        last = _last_words(found, book) or _gave_up(found, book)
+        last = hidden_ends.uncaught(found, book) or hidden_ends.gave_up(found, book)
         own_end = standing.reached(book, ctx)
         beside = [c for c in found if c.entry is None and not (own_end and _only_near_its_limit(c))]
         stopped = [c for c in found if _asked(c) and not own_end and book.advances_after(c.order) <= 1]
@@ -221,51 +220,6 @@ def _asked(candidate: candidates.Candidate) -> bool:
 def _only_near_its_limit(candidate: candidates.Candidate) -> bool:
     """Whether the scheduler names a limit that was near when a program ended by its own will."""
     return candidate.source == "scheduler" and candidate.cause is _C.TIME_LIMIT
-
-
-def _last_words(found: list[candidates.Candidate], book: casebook.Casebook) -> candidates.Candidate | None:
-    """An uncaught traceback as the very last thing of a log without end mark: exit 0 may be a pipe's."""
-    if standing.end_mark(book):
-        return None
-    done = book.span().all_made
-    for candidate in reversed(found):
-        one = candidate.traceback
-        edges = book.edges.get(signals.whole(candidate.file))
-        if (done and candidate.cause in _PEERS) or book.advances_after(candidate.order) >= _WENT_ON:
-            continue
-        if one and edges and not one.quoted and edges.size - (one.offset or 0) < 4096:
-            later = book.order - candidate.order
-            return candidate if later <= 4 else None
-    return None
-
-
-def _launcher_failed(found: list[candidates.Candidate], book: casebook.Casebook) -> bool:
-    """Whether torchrun's own report of a failed rank is the end of the log: exit 0 is then a pipe's (`| tee`)."""
-    reports = [c for c in found if c.rule == "elastic_failed" or "ChildFailedError" in c.text]
-    if not reports or standing.end_mark(book):
-        return False
-    last = reports[-1]
-    edges, offset = book.edges.get(signals.whole(last.file)), last.entry.signal.offset if last.entry else None
-    return edges is not None and edges.size - (offset or 0) < _REPORT
-
-
-def _gave_up(found: list[candidates.Candidate], book: casebook.Casebook) -> candidates.Candidate | None:
-    """An error as the very last line of a program that made no step: some end with 0 all the same."""
-    if not found or book.progress or standing.end_mark(book):
-        return None
-    last = found[-1]
-    edges, signal = book.edges.get(signals.whole(last.file)), last.entry.signal if last.entry else None
-    if edges is None or signal is None or signal.level not in signals.ALARMS:
-        return None
-    at_end = edges.size - (signal.offset or 0) < len(signal.text) + _LAST_LINE
-    return last if at_end and last.weight >= candidates.SPECIFIC else None
-
-
-_WENT_ON = 3
-"""Steps after which an exception was not the end, whatever else came of it."""
-_LAST_LINE = 8
-_REPORT = 4096
-"""Bytes of such a report."""
 
 
 # -- the verdict ---------------------------------------------------------------------------------------------
