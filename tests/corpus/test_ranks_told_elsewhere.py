@@ -272,3 +272,12 @@ def test_a_number_beyond_the_world_is_no_rank() -> None:
 def test_the_node_of_a_batch_job_stands_in_its_logs_name() -> None:
     found = judging.verdict({"81aa#0.log": _STEPS + _LOST, "81aa#3.log": _STEPS + _TRACE}, exit_code=1)
     assert (found.cause, found.rank) == ("exception", 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["rank {r} -> shard{r}\n", "rank {r} on expert-{r}\n", "tp{r}: ranks {r}-{r}\n", "group{r}: ranks 0-1\n"],
+)
+def test_a_part_of_a_layout_is_no_machine(line: str) -> None:
+    log = "".join(line.format(r=r) for r in range(2)) + _STEPS + _TRACE + _FAILED.format(1, 1)
+    assert judging.guess(log) == ("exception", 1)

@@ -22,7 +22,12 @@ _LISTS = r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]"
 _MAPPING = r"'(?:[\w.-]{1,40}@)?(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
 _STEP_TASKS = r"error: (?P<node>[\w.-]{1,80}): tasks? \[?(?P<tasks>\d[\d,-]{0,200})\]?: "
 _SOME = r"(?P<ranks>\d{1,5}(?:(?:, ?| |-|\.\.)\d{1,5}){0,32})"
-_HOST = r"(?P<node>[a-z][\w.-]{0,60}\d)"
+_NO_HOST = (
+    rf"(?!(?i:{speakers.NO_NODES}|local|port|cpu|core|device|pool|slice|replica|partition"
+    r"|slot|split|model|subset|ddp|fsdp|ring|tree|world|set|part|file|seed|data)[-_.]?\d)"
+)
+"""Parts of a layout, a model or a data set, which are counted like machines."""
+_HOST = rf"{_NO_HOST}(?P<node>[a-z][\w.-]{{0,60}}\d)"
 _RANKS_ON = (
     rf"(?i)^\W?(?P<node>)(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}[\])]?\s*$",
     rf"(?i)\b{_HOST}\)?(?::| =| ->| has| runs| holds|,)? \(?(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}\b",
@@ -31,6 +36,7 @@ _RANKS_ON = (
 )
 """Lists of the ranks of a node."""
 _SPANS = (
+    rf"(?<![\w.-]){_NO_HOST}"
     r"(?P<node>[A-Za-z][\w.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3}): "
     r"ranks? (?P<first>\d{1,5})(?:-|\.\.)(?P<last>\d{1,5})\b"
 )
@@ -38,8 +44,7 @@ _SPANS = (
 _RANK_ON = (
     rf"(?i)(?:^|[\])>] |: )\W?(?:(?:global|world)[ _-]?)?rank[ :=#]{{0,2}}(?P<rank>\d{{1,6}}) ?"
     r"(?:[:=]|-+>|=>|@|[:,]? (?:(?:is|runs?|running|start(?:ed|s)|placed|launched|lives|scheduled) ){0,2}(?:on|at)) ?"
-    rf"(?:(?:node|host|machine)[ =:]{{1,2}})?(?!(?:{speakers.NO_NODES}|local|port|cpu|core|device)[-_]?\d)"
-    r"(?!gpu[-_]?\d\s*$)"
+    rf"(?:(?:node|host|machine)[ =:]{{1,2}})?(?!gpu[-_]?\d\s*$){_NO_HOST}"
     r"(?P<node>[a-z][\w.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3})\s*$"
 )
 """A line that says no more than where one rank is."""

@@ -27,7 +27,7 @@ _ROLES = (
 """Roles behind which torchrun prints a number."""
 NO_NODES = (
     r"step|epoch|iter|layer|loss|top|trial|block|stage|gpu(?![-_]?\d\d)|cuda|level|try|acc|eval|test|batch|phase"
-    "|fold"
+    "|fold|group|shard|expert|bucket|chunk|mesh|[dtpce]p"
 )
 _AFTER_NODE = (
     r"\[?(?:rank|Rank|default)[ :=]?\d|kernel:|\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} \d\d:|={20}|-{20}|Failures:$|Root Cause"
