@@ -126,7 +126,8 @@ TASK_KILLED = "slurm_task_killed"
 """The rule for a task that srun saw killed."""
 _FIRST_TASKS = {TASK_KILLED: 35, "slurm_task_aborted": 18}
 """What srun's word on the first such task weighs: as any launcher's of a SIGKILL; above what it ends itself."""
-_TORN_DOWN = ("slurm_teardown", "slurm_cancelled")
+TORN_DOWN = ("slurm_teardown", "slurm_cancelled")
+"""The rules for a step of Slurm that ends, and for its tasks that are ended."""
 
 
 def first_task(found: list[Candidate], book: casebook.Casebook, of: str = "slurm_task") -> Candidate | None:
@@ -134,7 +135,7 @@ def first_task(found: list[Candidate], book: casebook.Casebook, of: str = "slurm
     first = next((one for one in found if one.rule.startswith(of)), None)
     if first is None or first.rank is None:
         return None
-    torn = [one.order for one in found if one.rule in _TORN_DOWN and one.order < first.order]
+    torn = [one.order for one in found if one.rule in TORN_DOWN and one.order < first.order]
     gone_on = torn and any(max(torn) < one.order < first.order for one in book.advances)
     return first if not torn or gone_on else None
 

@@ -8,7 +8,18 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from runward.core import candidates, casebook, context, failures, last_words, missed, regexes, rules, signals
+from runward.core import (
+    candidates,
+    casebook,
+    context,
+    failures,
+    last_words,
+    missed,
+    regexes,
+    rules,
+    signals,
+    unlike_calls,
+)
 
 _ENOUGH = 3
 """From so many complaining ranks on, one that lies between them and is never heard of exists."""
@@ -28,6 +39,7 @@ def suspects(
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
+        or _torn(book)
         or _reached(book)
         or _recorded(ctx, behind=False)
         or _stacks(book)
@@ -263,46 +275,26 @@ def _barrier(book: casebook.Casebook) -> missed.Suspects | None:
 _MOST_RANKS = 65536
 
 
-class Split(NamedTuple):
-    """Few ranks wait in another operation than the others, under the same number.
-
-    They left their epoch earlier or took another branch; a restart leads them there again.
-    """
-
-    few: tuple[casebook.Entry, ...]
-    many: int
-
-
-def split(book: casebook.Casebook) -> Split | None:
-    """Whether the program itself took another way in a few ranks; None where all wait for the same, or for anything."""
-    waiting: dict[int, casebook.Entry] = {}
-    for entry in book.with_field("op"):
-        if entry.signal.rank is not None:
-            waiting.setdefault(entry.signal.rank, entry)
-    kinds = Counter(map(_operation, waiting.values()))
-    if len(kinds) != 2 or len({seq for seq, _, _ in kinds}) != 1:
-        return None
-    rare = min(kinds, key=lambda kind: kinds[kind])
-    few = tuple(entry for entry in waiting.values() if _operation(entry) == rare)
-    many = len(waiting) - len(few)
-    return Split(few, many) if len(few) * 2 <= many else None
-
-
-def _operation(entry: casebook.Entry) -> tuple[str, str, str]:
-    said = entry.signal.fields
-    return said.get("seq", ""), said["op"], said.get("numel", "")
-
-
 def _other_call(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank that waits in another call than all others, at the same number."""
-    apart = split(book)
+    apart = unlike_calls.split(book)
     if apart is None or len(apart.few) > 1 or apart.many < _ENOUGH:
         return None
     (entry,) = apart.few
-    _, op, numel = _operation(entry)
+    _, op, numel = unlike_calls.operation(entry)
     what = f"{op} of {numel}" if numel else op
     ranks = (entry.signal.rank,) if entry.signal.rank is not None else ()
     return missed.Suspects(ranks, f"it is in {what}, all others are not", proven=False, entries=(entry,))
+
+
+def _torn(book: casebook.Casebook) -> missed.Suspects | None:
+    """Two ranks in calls that never meet: which of them took the wrong way nothing tells, nor who of the others."""
+    both = unlike_calls.torn(book)
+    if both is None:
+        return None
+    one, other = (entry.signal.rank for entry in both)
+    why = f"ranks {one} and {other} wait for each other in different calls"
+    return missed.Suspects((), why, proven=False, entries=both)
 
 
 def _stuck(book: casebook.Casebook) -> missed.Suspects | None:

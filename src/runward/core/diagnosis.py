@@ -137,7 +137,13 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     if chosen.weight < candidates.GENERIC and chosen.cause in _ECHOED and ctx.running is not True:
         left = _left_first(whose.Case(chosen, found, book, known))
         chosen, found = (left[0], [*found, *left]) if left else (chosen, found)
-    if suspects and suspects.proven and chosen.cause in failures.TIMEOUTS and suspects.ranks:
+    if (
+        suspects
+        and suspects.proven
+        and not suspects.work
+        and suspects.ranks
+        and chosen.cause in failures.TIMEOUTS
+    ):
         chosen = chosen._replace(cause=_C.HANG)
     return Finding(chosen, found, suspects, dropped, known)
 
@@ -200,7 +206,8 @@ def _admitted(
         last = hidden_ends.uncaught(found, book) or hidden_ends.gave_up(found, book)
         own_end = standing.reached(book, ctx)
         beside = [c for c in found if c.entry is None and not (own_end and _only_near_its_limit(c))]
-        stopped = [c for c in found if _asked(c) and not own_end and book.advances_after(c.order) <= 1]
+        asked = [c for c in found if _asked(c) and not standing.beside_it(c, ctx)]
+        stopped = [c for c in asked if not own_end and book.advances_after(c.order) <= 1]
         counted = [c for c in beside if c.weight >= candidates.PROOF]
         return [c for c in found if c.live or c is last or c in counted or c in stopped]
     mark = standing.end_mark(book)
@@ -269,10 +276,7 @@ def _summary(finding: Finding, rank: int | None) -> str:
     chosen = finding.chosen
     who = guilty.words(chosen, rank)
     if finding.suspects is not None:
-        ranks = finding.suspects.ranks
-        names = ", ".join(map(str, ranks[:8])) + (" ..." if len(ranks) > 8 else "")
-        word = "rank" if len(ranks) == 1 else "ranks"
-        return redact.text(f"a collective timed out: {word} {names} did not join ({finding.suspects.why})")
+        return redact.text(f"a collective timed out: {finding.suspects.told}")
     text = rules.fill(chosen.summary, fields(chosen, who)) if chosen.summary else chosen.text
     return redact.text(re.sub(r"\s+", " ", text).strip()[:400])
 

@@ -23,3 +23,13 @@ class Suspects:
     def rank(self) -> int | None:
         """The one, where it is one."""
         return self.ranks[0] if len(self.ranks) == 1 else None
+
+    @property
+    def told(self) -> str:
+        """Who did not join, in words; only why where no rank is known to be the one."""
+        names = ", ".join(map(str, self.ranks[:_NAMED])) + (" ..." if len(self.ranks) > _NAMED else "")
+        word = "rank" if len(self.ranks) == 1 else "ranks"
+        return f"{word} {names} did not join ({self.why})" if self.ranks else self.why
+
+
+_NAMED = 8

@@ -118,6 +118,9 @@ def _standing_still(book: casebook.Casebook, ctx: context.Context) -> candidates
     mark = end_mark(book)
     if mark is not None and (_span(book, ctx).all_made or not book.advances_after(mark.order)):
         return _made(_C.GPU_IDLE, _A.HOLD, "its training came to its end; the process lives on", mark)
+    if ctx.gpu_util == 0 and _span(book, ctx).all_made:
+        text = "all its steps are made, its GPUs are idle, and the process lives on"
+        return _made(_C.GPU_IDLE, _A.HOLD, text, _last_progress(book))
     asked = book.saying(rules.Says.TRACKER)
     if asked and not book.advances_after(asked[-1].order):
         text = "no step came since its experiment tracker could not be reached"
@@ -199,6 +202,11 @@ def _share(entry: casebook.Entry) -> float | None:
     except (KeyError, ValueError):
         return None
     return data / step if step > 1.0 else 0.0
+
+
+def beside_it(candidate: candidates.Candidate, ctx: context.Context) -> bool:
+    """Whether Slurm ended a step of a job that it calls complete: a service beside the training."""
+    return ctx.state.startswith("COMPLETED") and candidate.rule in candidates.TORN_DOWN
 
 
 def reached(book: casebook.Casebook, ctx: context.Context) -> bool:

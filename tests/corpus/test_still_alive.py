@@ -1,0 +1,60 @@
+"""Of runs that live or ended well: what is over, what comes to nothing, and what is beside the training."""
+
+import pytest
+
+from corpus import judging
+
+_STEPS = "".join(f"step {n}/6 | loss {3 - n / 10:.2f} | acc 0.{n}\n" for n in range(1, 7))
+
+
+@pytest.mark.parametrize(
+    ("log", "context", "judged"),
+    [
+        (_STEPS + "bye\n", {"gpu_util": 0}, ("gpu_idle", "hold")),
+        (_STEPS.replace("/6", "/9"), {"gpu_util": 0}, ("hang", "restart")),
+        (_STEPS + "bye\n", {"gpu_util": 100}, ("hang", "restart")),
+        (_STEPS.replace("/6", "/9") + "wandb: Program ended successfully.\n", {}, ("gpu_idle", "hold")),
+        (_STEPS.replace("/6", "/9") + "wandb: Program failed with code 1.\n", {}, ("hang", "restart")),
+    ],
+    ids=["all-made", "not-all", "busy", "told", "told-otherwise"],
+)
+def test_a_run_that_came_to_its_end_and_lives_on_is_idle(
+    log: str, context: dict[str, object], judged: tuple[str, str]
+) -> None:
+    found = judging.verdict(log, process="running", silent_s=9000, **context)
+    assert (found.cause, found.action) == judged
+
+
+_STEP = (
+    "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    "slurmstepd: error: *** STEP 771.2 ON n4 CANCELLED AT 2031-03-04T22:10:09 ***\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [("COMPLETED", "none"), ("CANCELLED", "cancelled"), ("", "cancelled")],
+    ids=["complete", "cancelled", "not-known"],
+)
+def test_a_step_beside_a_job_that_is_complete_was_not_the_training(state: str, cause: str) -> None:
+    log = "".join(f"iter {n} loss {3 - n / 10:.2f}\n" for n in range(9)) + _STEP + "+ rsync -a out n1:\n"
+    known = {"scheduler": "slurm", "state": state} if state else {}
+    assert judging.verdict(log, exit_code=0, **known).cause == cause
+
+
+def _scaled(scales: list[str]) -> str:
+    return "".join(f"step {n} loss 2.{n} loss_scale {scale} lr 1e-3\n" for n, scale in enumerate(scales))
+
+
+@pytest.mark.parametrize(
+    ("scales", "cause"),
+    [
+        (["65536.0", "0.25", "1.2e-8", "3.1e-12", "7.7e-18"], "numerical_instability"),
+        (["65536.0", "32768.0", "16384.0", "8192.0", "8192.0"], "none"),
+        (["1.0", "0.5", "0.25", "0.5", "1.0"], "none"),
+        (["1.2e-8", "64.0", "128.0", "256.0", "512.0"], "none"),
+    ],
+    ids=["vanishes", "finds-its-size", "small", "came-back"],
+)
+def test_a_loss_scale_that_falls_to_nothing_trains_no_more(scales: list[str], cause: str) -> None:
+    assert judging.verdict(_scaled(scales), process="running").cause == cause
