@@ -265,3 +265,26 @@ def test_what_an_uncaught_exception_of_cpp_was_about(what: str, action: str) -> 
 def test_the_counter_of_a_memory_cgroup_is_read_in_every_form(told: str, expected: tuple) -> None:
     found = judging.verdict(_STEPS + told, exit_code=137)
     assert (found.cause, found.rank) == expected
+
+
+def _limited(title: str, first: int = 5) -> str:
+    over = "slurmstepd: error: *** JOB 7 ON k1 CANCELLED AT 2031-06-01T07:00:00 DUE TO TIME LIMIT ***\n"
+    return _lived(first, first + 40, over, title=title)
+
+
+@pytest.mark.parametrize(
+    ("log", "action"),
+    [
+        (_limited("no snapshot yet\n") * 2, "change"),
+        (_limited("") + _limited("training from scratch\n"), "change"),
+        (_limited("no snapshot yet\n"), "restart"),
+        (_limited("no snapshot yet\n") + _limited("resuming from step 40\n", 45), "restart"),
+        (_limited("no snapshot yet\n") + _limited("loaded out/last\n"), "restart"),
+    ],
+    ids=["twice", "said-otherwise", "once", "goes-on", "counts-anew"],
+)
+def test_a_limit_that_two_attempts_came_to_before_they_kept_anything_is_too_short(
+    log: str, action: str
+) -> None:
+    found = judging.verdict(log, exit_code=143, state="TIMEOUT", scheduler="slurm")
+    assert (found.cause, found.action) == ("time_limit", action)

@@ -100,6 +100,8 @@ def _special(
 ) -> failures.Action | None:
     if _comes_again(chosen, book, ctx):
         return _A.HOLD
+    if again.from_scratch(chosen, book):
+        return _A.CHANGE
     rule = book.rules.get(chosen.rule)
     if rule is not None and rule.alone is not None and _one_of_many(chosen, book):
         return rule.alone

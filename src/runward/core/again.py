@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from runward.core import candidates, casebook, failures
+from runward.core import candidates, casebook, failures, regexes
 
 _C = failures.Cause
 _OF_MEETING = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS, *failures.TIMEOUTS)
@@ -56,6 +56,29 @@ def at_same_step(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
     deaths = list(_deaths(chosen, book))
     alike = [one for one in deaths if one.first < one.last and one.last == deaths[-1].last]
     return len(alike) >= least and alike[-1] is deaths[-1]
+
+
+def from_scratch(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether an attempt that came to its time limit found nothing that the one before it, ended alike, had kept."""
+    if chosen.cause is not _C.TIME_LIMIT or chosen.entry is None:
+        return False
+    lives = list(_deaths(chosen, book))
+    if len(lives) < _LIVES or lives[-1].first > lives[-2].first:
+        return False
+    ends = {one.order: one.signal.offset for one in book.of_rule(chosen.rule)}
+    begin, end, edges = ends[lives[-2].order], ends[lives[-1].order], book.edges.get(chosen.file)
+    if edges is None or begin is None or end is None:
+        return False
+    cut = edges.size - len(edges.tail)
+    return begin >= cut and regexes.ready(_ANEW).search(edges.tail[begin - cut : end - cut]) is not None
+
+
+_LIVES = 2
+_ANEW = (
+    rb"(?i)\bno (?:\w{1,20} ){0,2}(?:checkpoint|ckpt|snapshot)s?\b|\bfrom scratch\b|\b(?:start|begin)\w* anew\b"
+    rb"|\bfrom (?:global )?(?:step|iteration|iter|epoch) 0\b"
+)
+"""Words of a training that has nothing to go on from."""
 
 
 def _deaths(chosen: candidates.Candidate, book: casebook.Casebook) -> Iterator[_Death]:
