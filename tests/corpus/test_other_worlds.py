@@ -77,3 +77,16 @@ def test_the_same_words_in_passing_accuse_no_run_that_goes_on(line: str, context
     later = "".join(f"step {step} | loss 1.{step}\n" for step in range(4, 9))
     log = _STEPS + line + "\n" + later + ("Training complete\n" if "exit_code" in context else "")
     assert judging.verdict(log, **context).cause == "none"
+
+
+@pytest.mark.parametrize(
+    ("exc", "cause"),
+    [
+        ("ModuleNotFoundError: No module named 'tok'", "import_error"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/part-3.bin'", "data_error"),
+        ("KeyError: 'tok'", "exception"),
+    ],
+)
+def test_an_exception_behind_a_front_that_nobody_knows_is_of_its_class(exc: str, cause: str) -> None:
+    lines = f'Traceback (most recent call last):\n  File "/w/t.py", line 4, in f\n    go()\n{exc}\n'
+    assert judging.guess(judging.said("boxB rank 1: ", lines)) == (cause, 1)

@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from runward.core import casebook, exits, failures, readings, rules, signals, tracebacks, vicinity, xids
+from runward.core import (
+    behind_fronts,
+    casebook,
+    exits,
+    failures,
+    readings,
+    rules,
+    signals,
+    tracebacks,
+    vicinity,
+    xids,
+)
 
 _C, _A = failures.Cause, failures.Action
 PROOF, SPECIFIC, GENERIC, SYMPTOM, WRAPPER = 90, 60, 50, 30, 10
@@ -250,10 +261,13 @@ def _unknown_classes(
         if place not in known and not one.ignored and not set(one.rules) - {_PASSING}
     ]
     orders = book.orders() if unknown else {}
+    classes = behind_fronts.Classes(book)
     for one in unknown:
         rows = orders.get(one.file, [])
         before = bisect.bisect_right(rows, (one.offset or 0, math.inf))
-        yield _unknown(one, rows[before - 1][1] if before else 0, book)
+        candidate = _unknown(one, rows[before - 1][1] if before else 0, book)
+        met = classes.of(one)
+        yield _of_class(candidate, *met, book) if met else candidate
 
 
 def _unknown(one: tracebacks.Traceback, order: int, book: casebook.Casebook) -> Candidate:
@@ -284,6 +298,22 @@ def _unknown(one: tracebacks.Traceback, order: int, book: casebook.Casebook) -> 
         text=one.text,
         fields=fields,
     )
+
+
+def _of_class(
+    base: Candidate, rule: rules.Rule, read: Mapping[str, str], book: casebook.Casebook
+) -> Candidate:
+    """What the rule for its class says of a traceback that no rule found."""
+    one = base.traceback
+    candidate = base._replace(
+        cause=rule.cause or base.cause,
+        action=rule.action,
+        weight=_QUOTED if one is not None and one.quoted else rule.weight,
+        rule=rule.name,
+        summary=rule.summary,
+        fields={**(base.fields or {}), **read},
+    )
+    return readings.settled(candidate, one, book)
 
 
 def _one_a_line(found: Iterable[Candidate]) -> list[Candidate]:
