@@ -90,3 +90,34 @@ def test_the_same_words_in_passing_accuse_no_run_that_goes_on(line: str, context
 def test_an_exception_behind_a_front_that_nobody_knows_is_of_its_class(exc: str, cause: str) -> None:
     lines = f'Traceback (most recent call last):\n  File "/w/t.py", line 4, in f\n    go()\n{exc}\n'
     assert judging.guess(judging.said("boxB rank 1: ", lines)) == (cause, 1)
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "judged"),
+    [
+        (_STEPS + "job 91 exceeded hard limit h_vmem (9.1G > 8G)\n", 137, ("host_oom", "change")),
+        (_STEPS + 'job 91 exceeded soft limit "s_rt"\n', 140, ("time_limit", "restart")),
+        ("ch-run[81]: error: can't run directory images from storage: no such image: sft\n", 1, ("container_error", "change")),
+        ("==> Error: Spec 'cuda@12' matches no installed packages.\n", 1, ("config_error", "change")),
+        ("/usr/bin/ld: cannot find -lcudnn: No such file or directory\ncollect2: error: ld returned 1 exit status\n", 1, ("config_error", "change")),
+        ("gcc: internal compiler error: Killed (program cc1plus)\n", 1, ("host_oom", "change")),
+        ("Error: unrecognised option '--trac'\n", 1, ("config_error", "change")),
+        ("==ERROR== ERR_NVGPUCTRPERM - no access to the performance counters\n", 1, ("permission", "change")),
+        (_STEPS + "ops.cc:9:3: runtime error: index 8 out of bounds for type 'int [8]'\n", 1, ("exception", "hold")),
+        (_STEPS + "billiard.exceptions.WorkerLostError: Worker exited prematurely: signal 9 (SIGKILL) Job: 0.\n", 1, ("killed", "restart")),
+        (_STEPS + "billiard.exceptions.WorkerLostError: Worker exited prematurely: signal 11 (SIGSEGV) Job: 0.\n", 1, ("segfault", "restart")),
+        (_STEPS + "{task.py:1} INFO - Task exited with return code Negsignal.SIGKILL\n", 1, ("killed", "restart")),
+        ("pymysql.err.OperationalError: (1045, \"Access denied for user 'a'@'10.0.0.1'\")\n", 1, ("auth", "hold")),
+        ("kafka.errors.NoBrokersAvailable: NoBrokersAvailable\n", 1, ("network", "restart")),
+        ("acme.errors.InvalidApiKeyError: key ends in 7f\n", 1, ("auth", "hold")),
+        ("batch response: This repository is over its data quota.\n", 2, ("auth", "hold")),
+    ],
+    ids=["sge-memory", "sge-time", "charliecloud", "spack", "linker", "compiler", "option", "counters", "checker", "queue", "queue-crash", "task", "database", "broker", "key", "lfs"],
+)  # fmt: skip
+def test_tools_around_a_training_say_why_they_end(log: str, code: int, judged: tuple[str, str]) -> None:
+    assert _judged(log, code) == judged
+
+
+def test_what_only_looks_like_them_is_none_of_them() -> None:
+    assert _judged(_STEPS + "the hard limit h_vmem is 8G\n", 3)[0] == "unknown"
+    assert _judged("chapter 9:3: runtime errors of the last year\n", 3)[0] == "unknown"
