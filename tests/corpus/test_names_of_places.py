@@ -75,3 +75,9 @@ def test_a_log_that_says_whose_it_is_is_that_ranks(place: str) -> None:
 def test_a_rank_of_cray_that_crashed_is_named() -> None:
     end = "_pmiu_daemon(SIGCHLD): [NID 00012] [c0-0c0s3n0] PE RANK 5 exit signal Segmentation fault\n"
     assert judging.guess(_STEPS + end) == ("segfault", 5)
+
+
+@pytest.mark.parametrize(("count", "rank"), [(8, None), (1, 1)])
+def test_a_task_that_starts_several_ranks_is_none_of_them(count: int, rank: int | None) -> None:
+    log = f"+ srun torchrun --nproc-per-node {count} fit.py\n" + _STEPS + _TRACE
+    assert judging.guess(log + "srun: error: n2: task 1: Exited with exit code 1\n") == ("exception", rank)

@@ -92,6 +92,7 @@ _LOST = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote proc
         "pod=fit-{n}-{k} RANK={r} ",
         "host=cn{n:02d} local_rank={k} rank={r} ",
         "job=77 global_rank={r} node=cn{n} ",
+        "NODE=cn{n} LOCAL_RANK={k} RANK={r} ",
         "run=a1, rank={r}, pid=70{r} ",
         "2031-03-04 10:00:00,000 cluster=x hostname=cn{n} world_rank={r} ",
         "[fit][{n}] [rank{r}]: ",

@@ -51,6 +51,11 @@ def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
     return {file: Home(rank) for file, rank in ranks.items() if rank is not None}
 
 
+def launches_several(book: casebook.Casebook) -> bool:
+    """Whether a launcher is told to start several processes: what started it counts launchers, not ranks."""
+    return any((_count(edges.head) or 1) > 1 for edges in book.edges.values())
+
+
 def alone(book: casebook.Casebook) -> int | None:
     """The rank of which the only log is, by what its process says at the start; None where it holds several."""
     if len(book.edges) != 1 or book.of_rule(_SECTION):

@@ -81,7 +81,7 @@ class Roster(NamedTuple):
 def learn(book: casebook.Casebook) -> Roster:
     """Tell the book's voices what its lines bind, and give the rest."""
     book.homes = homes.find(book)
-    said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER))
+    said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER)) or homes.launches_several(book)
     kinds = dict[bytes, worth.Kind]()
     for text, node in _texts(book):
         said.begin(node)

@@ -118,7 +118,7 @@ _DIGITS = "0123456789"
 _VALUE = r"(?:\"[^\"\n]{0,80}\"|[^\s\"=]{1,80})"
 _FIELDS = (
     r"(?:(?:(?i:(?:global_|world_)?rank)=['\"]?(?P<rank>\d{1,6})|(?i:local_?rank)=['\"]?(?P<local>\d{1,3})"
-    r"|(?:node|node_?name|host|host_?name|pod|pod_?name)=['\"]?(?P<node>[A-Za-z0-9][\w.-]{0,80})|pid=['\"]?(?P<pid>\d{1,8})"
+    r"|(?i:node|node_?name|host|host_?name|pod|pod_?name)=['\"]?(?P<node>[A-Za-z0-9][\w.-]{0,80})|pid=['\"]?(?P<pid>\d{1,8})"
     rf"|(?:job|job_?id|run|run_?id|ns|namespace|container|cluster|app|task|role|attempt|tid|world_size|node_rank)={_VALUE})"
     r"['\"]?(?:,? +|,|;))"
 )

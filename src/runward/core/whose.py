@@ -68,7 +68,7 @@ class Case(NamedTuple):
 def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates.Candidate:
     """The candidate; without its rank where that is a number in brackets before too few lines, or a launcher's task."""
     entry = candidate.entry
-    if entry is not None and candidate.rule.startswith("slurm_task") and book.saying(rules.Says.LAUNCHER):
+    if entry is not None and candidate.rule.startswith("slurm_task") and _of_launchers(book):
         return candidate._replace(entry=entry._replace(signal=entry.signal._replace(rank=None)))
     if entry is None or not (entry.signal.voice.tag or _counts_from_one(entry.signal, book)):
         return candidate
@@ -78,6 +78,11 @@ def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates
         return candidate
     nobody = entry.signal._replace(rank=None, voice=voices.NOBODY)
     return candidate._replace(entry=entry._replace(signal=nobody))
+
+
+def _of_launchers(book: casebook.Casebook) -> bool:
+    """Whether what srun started were launchers: its tasks are no ranks."""
+    return bool(book.saying(rules.Says.LAUNCHER)) or homes.launches_several(book)
 
 
 def _counts_from_one(signal: signals.Signal, book: casebook.Casebook) -> bool:
