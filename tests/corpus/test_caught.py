@@ -162,6 +162,9 @@ def test_a_live_run_goes_on_after_what_it_caught_and_not_in_a_loop_that_fails_ag
 def test_peers_that_fail_together_are_caught_only_by_plain_words() -> None:
     log = "ERROR fit: step failed\n" + _trace("step", "RuntimeError: NCCL error: unhandled system error")
     assert judging.verdict(log + "rows 3\nfiles 2\nmodel 1\nfinished\n", exit_code=0).cause == "nccl_error"
+    late = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE) ran for 9 ms\n"
+    watched = late + log.partition("\n")[2] + "rows 3\nfiles 2\nfinished\n"
+    assert judging.verdict(watched, exit_code=0).cause != "none"
     assert judging.verdict(log + "retrying without rank 5\nfiles 2\nfinished\n", exit_code=0).cause == "none"
 
 

@@ -20,8 +20,9 @@ _C = failures.Cause
 _LED = (
     r"(?i)\b(?:with|because of) the following (?:error|exception)s?\b|\bexception (?:when|while|during|raised by)\b"
     r"|\bfailed with (?:parameters|config)|\bexception in (?:ASGI|WSGI|request|handler|callback)\b"
-    r"|\bhandling (?:the |a )?request\b|(?<!un)\b(?:caught(?! \w+ in \w)|handled|skipped|left out|import failed)\b"
-    r"|\bfailed to import\b"
+    r"|\bhandling (?:the |a )?request\b"
+    r"|(?<!un)\b(?:(?<!watchdog )caught(?! \w+ in \w)|handled|skipped|left out|import failed)\b"
+    r"|\bfailed to import\b|\berror when (?:executing|calling) tool\b"
 )
 """Words before a traceback that is printed by whom it did not end."""
 _HANDLED = (
