@@ -121,3 +121,46 @@ def test_a_host_of_the_runs_own_network_is_no_hub(log: str, cause: str) -> None:
 )
 def test_which_hosts_are_of_the_runs_own_network(text: str, own: bool) -> None:
     assert hosts.own(text) is own
+
+
+_FRAME = 'Traceback (most recent call last):\n  File "fit.py", line 7, in main\n    {}\n'
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "cause", "action"),
+    [
+        ("item = feed.get()", "FileNotFoundError: [Errno 2] No such file or directory", "exception", "hold"),
+        (
+            "item = read(path)",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'a/b.txt'",
+            "data_error",
+            "change",
+        ),
+        (
+            "net = build(load_config, weights)",
+            "safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata, file not fully covered",
+            "checkpoint_corrupt",
+            "resume_previous",
+        ),
+        (
+            "cfg = load_config(path)",
+            "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+            "config_error",
+            "change",
+        ),
+    ],
+    ids=["no-name", "a-name", "a-setting-passed-on", "a-setting-read"],
+)
+def test_what_a_frame_only_passes_on_and_a_file_without_a_name_tell_nothing_of_it(
+    source, error, cause, action
+):
+    found = judging.verdict(_FRAME.format(source) + error + "\n", exit_code=1)
+    assert (found.cause, found.action) == (cause, action)
+
+
+def test_memory_that_xla_asks_for_in_smaller_pieces_is_no_end():
+    refused = "E0301 10:00:00.1 71 cuda_executor.cc:1365] [0] Failed to allocate device memory of {}GiB (7 bytes): RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY: out of memory\n"
+    tried = refused.format(96) + refused.format(86)
+    ended = _FRAME.format("params = rows[7]") + "KeyError: 7\n"
+    assert judging.verdict(tried + ended, exit_code=1).cause == "exception"
+    assert judging.verdict(tried, exit_code=1).cause == "gpu_oom"

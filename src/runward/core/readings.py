@@ -41,6 +41,8 @@ def _by_frames(candidate: "candidates.Candidate", reading: str) -> "candidates.C
         return candidate._replace(cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
     if candidate.rule == "cuda_error_oom" and reading == "pinned":
         return candidate._replace(cause=_C.HOST_OOM, action=None, summary=_PINNED)
+    if candidate.rule == _NOT_THERE and regexes.ready(_NAMELESS).search(candidate.text):
+        return candidate._replace(cause=_C.EXCEPTION, action=_A.HOLD, summary=_NO_PEER)
     if candidate.rule in (_MISSING if reading == "moved" else (_NOT_THERE,)) and reading in _NOT_THERE_IN:
         cause, action, summary = _NOT_THERE_IN[reading]
         return candidate._replace(cause=cause, action=action, summary=summary)
@@ -48,6 +50,9 @@ def _by_frames(candidate: "candidates.Candidate", reading: str) -> "candidates.C
 
 
 _NOT_THERE = "python_file_missing"
+_NAMELESS = r"FileNotFoundError: \[Errno 2\] No such file or directory\s*$"
+"""What a file's name would follow: a socket that its process took along has none."""
+_NO_PEER = "{rank} came to a socket whose process is gone, or to a file that it does not name"
 _MISSING = (_NOT_THERE, "named_file_missing")
 _NOT_THERE_IN = {
     "checkpoint": (_C.CONFIG_ERROR, _A.CHANGE, "{rank} was told to load what is not there: {message}"),

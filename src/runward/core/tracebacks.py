@@ -32,7 +32,7 @@ _READING = (
     r"|(?P<checkpoint>(?:load|restore|resume|read)\w*(?:_|from_)(?:checkpoint|ckpt|state|states|weights|optimizer)"
     r"|\b(?:resum|restor)(?:e(?:_from\w*)?|ing)\b|checkpoint\w*\.load|(?:checkpoint|ckpt|resume)\w*\)|load_model\b"
     rf"|{CHECKPOINT_FILE})"
-    r"|(?P<config>\b(?:load|read|parse|get)_\w{0,20}(?:config|cfg|yaml|hparams)\b"
+    r"|(?P<config>\b(?:load|read|parse|get)_\w{0,20}(?:config|cfg|yaml|hparams)\b(?!\s*[,)])"
     r"|\bfrom_(?:yaml|json|config)_file\b|config\w*\.py __init__"
     r"|\bopen\([^()]{0,60}(?:config|cfg)|(?:config|zero\d)\w*\.json\b)"
     r"|(?P<memory>\b(?:heap|shared_memory)\.py __init__|_share_f(?:d|ilename))|(?P<program>\b_execute_child\b)"
