@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from runward.core import again, candidates, casebook, context, evictions, failures, regexes, rules
+from runward.core import again, candidates, casebook, context, evictions, failures, regexes, rules, standing
 
 if TYPE_CHECKING:
     from runward.core import missed
@@ -92,7 +92,14 @@ def choose(
         special = _of_timeout(book, suspects)
     else:
         special = _special(chosen, book, ctx)
-    return special or chosen.action or DEFAULTS[chosen.cause]
+    found = special or chosen.action or DEFAULTS[chosen.cause]
+    return _A.RESTART if found is _A.WAIT and _waits_in_vain(chosen, ctx) else found
+
+
+def _waits_in_vain(chosen: candidates.Candidate, ctx: context.Context) -> bool:
+    """Whether a run lives and says nothing since a thread of it died of what was away: nobody asks again."""
+    died = chosen.traceback is not None and not chosen.traceback.quoted
+    return died and ctx.running is True and (ctx.silent_s or 0) >= standing.SILENT_S
 
 
 def _special(
@@ -102,6 +109,8 @@ def _special(
         return _A.HOLD
     if again.from_scratch(chosen, book):
         return _A.CHANGE
+    if again.of_one_card(chosen, book):
+        return _A.RESTART_ELSEWHERE
     rule = book.rules.get(chosen.rule)
     if rule is not None and rule.alone is not None and _one_of_many(chosen, book):
         return rule.alone

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from runward.core import candidates, casebook, failures, regexes
+from runward.core import candidates, casebook, failures, regexes, signals
 
 _C = failures.Cause
 _OF_MEETING = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS, *failures.TIMEOUTS)
@@ -93,3 +93,41 @@ def _deaths(chosen: candidates.Candidate, book: casebook.Casebook) -> Iterator[_
         if steps:
             yield _Death(order, min(steps), max(steps))
             before = order
+
+
+_OTHER_STEPS, _MANY = 3, 4
+"""Deaths at as many steps, of one rank among so many, that are no accident."""
+
+
+def of_one_card(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether one rank of many died of the same in each attempt, each time at another step, on no two nodes.
+
+    Data and code are those of all ranks, and come to other steps in another order: what stays is its card.
+    """
+    if chosen.cause is not _C.CUDA_ERROR or chosen.rank is None or max(book.ranks, default=0) + 1 < _MANY:
+        return False
+    told = book.of_rule(chosen.rule)
+    deaths = [one.last for one in _deaths(chosen, book)]
+    if {entry.signal.rank for entry in told} != {chosen.rank} or len(deaths) < _OTHER_STEPS:
+        return False
+    nodes = {node for entry in told if (node := _title(entry, book))}
+    return len(set(deaths)) == len(deaths) and len(nodes) < _TWO
+
+
+_TWO = 2
+_ATTEMPT = (
+    rb"(?im)^\W*(?:attempt|try|run|restart|launch)\W{0,2}\d{1,4}\b.{0,40}?"
+    rb"\bon (?:node |host )?([a-z][\w.-]*\d)\b"
+)
+"""A title over an attempt that names its node."""
+
+
+def _title(entry: casebook.Entry, book: casebook.Casebook) -> str:
+    """The node that the last title before a line names."""
+    edges, offset = book.edges.get(signals.whole(entry.signal.file)), entry.signal.offset or 0
+    if edges is None:
+        return ""
+    start = edges.size - len(edges.tail)
+    text = edges.tail[: offset - start] if offset >= start else edges.head[:offset]
+    titles = regexes.ready(_ATTEMPT).findall(text)
+    return titles[-1].decode("utf-8", "replace") if titles else ""

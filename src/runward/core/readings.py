@@ -30,6 +30,10 @@ def settled(
         return candidate._replace(
             cause=_C.CHECKPOINT_CORRUPT, action=_A.RESUME_PREVIOUS, summary=_POINTS_NOWHERE
         )
+    if candidate.cause is _C.CUDA_ERROR and _NOT_BEGUN in candidate.text and _taken(book):
+        return candidate._replace(cause=_C.GPU_OOM, action=_A.RESTART_ELSEWHERE, summary=_TAKEN)
+    if candidate.rule == "host_just_booted" and not any(one.order < candidate.order for one in book.advances):
+        return candidate._replace(weight=1)  # it was new when the run came to it
     if candidate.rule == "faulthandler_bus" and candidate.entry and _in_mapped_file(book, candidate.entry):
         return candidate._replace(cause=_C.DATA_ERROR, action=_A.HOLD, summary=_MAPPED)
     return candidate
@@ -65,6 +69,17 @@ _OWN_SERVICE, _ASKED = "own_service_down", "a service that the training asks doe
 _PINNED = "{rank} could not get pinned memory of the host"
 _MAPPED = "{rank} died while it read a mapped file that was cut short or went away"
 _POINTS_NOWHERE = "{rank}: what names the newest checkpoint names one that is not there"
+
+
+_NOT_BEGUN = "_STATUS_NOT_INITIALIZED"
+_TAKEN = "{rank}: a CUDA library could not begin: the GPU's memory is taken by others"
+_FULL = 0.95
+
+
+def _taken(book: casebook.Casebook) -> bool:
+    """Whether each GPU that the log shows is full; it does so before the training, or when that is over."""
+    rows = [entry.signal.fields for entry in book.of_rule("gpu_memory_row")]
+    return bool(rows) and all(int(row["used"]) >= _FULL * int(row["total"]) for row in rows)
 
 
 def _pointed_at(candidate: "candidates.Candidate", book: casebook.Casebook) -> bool:
