@@ -144,7 +144,7 @@ class _Teller:
     def end(self, notes: list[str]) -> None:
         """The log is finished."""
         for edges in self.book.edges.values():
-            self._tell("edges", edges.head, edges.tail, edges.size)
+            self._tell("edges", edges.head, edges.tail, edges.size, edges.node)
         self._tell("end", *notes)
         self._flush()
 

@@ -285,6 +285,7 @@ def _unknown(one: tracebacks.Traceback, order: int, book: casebook.Casebook) -> 
         one.offset,
         fields,
         voice=one.voice,
+        file_rank=book.file_ranks.called.get(one.file),
     )
     entry = casebook.Entry(order, signal)
     return Candidate(

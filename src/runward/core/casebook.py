@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from runward.core import failures, rules, signals, tracebacks, voices
+from runward.core import failures, file_ranks, rules, signals, tracebacks, voices
 
 if TYPE_CHECKING:
     from runward.core import homes
@@ -23,6 +23,7 @@ MAX_TRACEBACKS = 96
 MAX_FILES = 4096
 MAX_CALM = 1024
 ADVANCES = 64
+_MOST = 65536
 HEAD, TAIL = 64 << 10, 64 << 10
 _POSITIONS = (signals.Role.ROOT, signals.Role.ECHO)
 
@@ -124,6 +125,9 @@ class Casebook:
         self.voices = voices.Voices()
         self.homes: Mapping[str | None, homes.Home] = {}
         """Whose a log or section is, where several are read together and what stands in them tells it."""
+        self.file_ranks = file_ranks.FileRanks()
+        self.misnamed: frozenset[str | None] = frozenset()
+        """Logs and sections in whose names the number is no rank."""
         self._ranks: set[int] = set()
         self.nodes: set[str] = set()
         self.calm: dict[tuple[str | None, int], None] = {}
@@ -180,7 +184,12 @@ class Casebook:
         entry = Entry(self.order, signal)
         if signal.voice is not voices.NOBODY:
             self.voices.hear(signal.voice)
-        if signal.rank is not None and not signal.voice.assumed and len(self._ranks) < 65536:
+        self.file_ranks.hear(signal)
+        if (
+            signal.rank is not None
+            and not (signal.voice.assumed or signal.by_name)
+            and len(self._ranks) < _MOST
+        ):
             self._ranks.add(signal.rank)
         if signal.node and len(self.nodes) < 4096:
             self.nodes.add(signal.node)
@@ -238,6 +247,7 @@ class Casebook:
     def ranks(self) -> set[int]:
         """Ranks that spoke or were named."""
         told = {home.rank for home in self.homes.values() if home.rank is not None}
+        told |= {rank for file, rank in self.file_ranks.called.items() if file not in self.misnamed}
         return self._ranks | self.voices.assumed() | told
 
     @property
@@ -280,6 +290,8 @@ class Casebook:
     def named(self, entry: Entry) -> Entry:
         """The entry with the rank of its speaker, where other lines tell it."""
         signal, voice = entry.signal, entry.signal.voice
+        if signal.by_name and signal.file in self.misnamed:
+            return self.named(entry._replace(signal=signal._replace(rank=None)))
         home = self.homes.get(signal.file)
         if home is not None and home.covers(voice):
             at_home = home.rank_of(voice)

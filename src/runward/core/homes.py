@@ -7,7 +7,7 @@ section. Nothing is taken where two logs say the same or one says several.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from runward.core import casebook, regexes, signals, voices
+from runward.core import casebook, log_names, prefixes, regexes, rules, signals, voices
 
 _OWN = (
     rb"(?im)(?<![a-z_])rank[=:] ?['\"]?(?P<rank>\d{1,6})['\"]?[,; ]{1,3}world_?size[=:]"
@@ -27,9 +27,13 @@ class Home(NamedTuple):
     rank: int | None = None
     base: int | None = None
     """The rank of the process with the local number 0."""
+    node: str = ""
+    """The machine by the log's name, where all lines of it are of that rank."""
 
     def covers(self, voice: voices.Voice) -> bool:
-        """Whether it is the home of a speaker: one that names no rank for sure, and no node."""
+        """Whether it is the home of a speaker: one that names no rank for sure, and no node but that of its log."""
+        if voice.node == self.node:
+            voice = voice._replace(node="")
         return not voice.node and (voice.assumed or voice == voices.NOBODY)
 
     def rank_of(self, voice: voices.Voice) -> int | None:
@@ -78,6 +82,46 @@ _PLACE = (
     rb"|\bDMLC_WORKER_ID=(\d{1,6})\b"
 )
 """What a process says of its own place among all."""
+
+
+def signed(book: casebook.Casebook, world: int | None) -> Mapping[str | None, Home]:
+    """The owners of logs of which each is signed by one rank alone, from its first line on, where nodes hold one each.
+
+    Nothing is taken where a launcher with ranks of its own speaks, or where the logs are too few for all ranks.
+    """
+    pieces = dict(_pieces(book)) if len(book.edges) > 1 else {}
+    if len(pieces) < 2 or (world or 0) >= 2 * len(pieces) or book.saying(rules.Says.LAUNCHER):
+        return {}
+    ranks = {file: _signer(text, book) for file, text in pieces.items()}
+    ranks = {
+        file: rank
+        for file, rank in ranks.items()
+        if rank is not None and book.file_ranks.said(file) <= {rank}
+    }
+    whole = _distinct(ranks) and all((_count(text) or 1) == 1 for text in pieces.values())
+    return {file: Home(rank, node=_node(file, book)) for file, rank in ranks.items()} if whole else {}
+
+
+def _node(file: str | None, book: casebook.Casebook) -> str:
+    section = signals.section(file)
+    return (log_names.node_of(section) or "") if section else book.edges[file].node
+
+
+def _signer(text: bytes, book: casebook.Casebook) -> int | None:
+    """The one rank that signs lines of a text, its first one among them."""
+    lines = [line for line in text.splitlines() if line.strip()][:_SIGNED]
+    fronts = [prefixes.split(line[:_LINE].decode("utf-8", "replace")).voice for line in lines]
+    told = [book.voices.rank(voice) if voice.rank is None else voice.rank for voice in fronts]
+    ranks = set(told) - {None}
+    return ranks.pop() if told and told[0] is not None and len(ranks) == 1 and _enough(told) else None
+
+
+def _enough(told: list[int | None]) -> bool:
+    return sum(rank is not None for rank in told) > 1
+
+
+_SIGNED, _LINE = 40, 300
+"""Lines of a log's front that are looked at, and their length."""
 
 
 def _pieces(book: casebook.Casebook) -> Iterator[tuple[str | None, bytes]]:

@@ -11,11 +11,12 @@ _STREAM = r"(?:std(?:out|err)|output|error)(?:\.log|\.json)?"
 _MARKED = (
     rf"(?i)(?:^|[^a-z])(?:global_?)?rank{_SEP}(?P<rank>\d{{1,6}})(?=\D|$)",
     (
-        r"(?i)(?:^|[^a-z])(?:worker(?:log)?|proc(?:ess)?|task|trainer|gpu|master|stderr|stdout|[prw])[-_ .]?"
+        r"(?i)(?:^|[^a-z])(?:worker(?:log)?|proc(?:ess)?|task|trainer|gpu(?![-_ .]?(?:1[6-9]|[2-9]\d|\d{3}))|master"
+        r"|stderr|stdout|[prw])[-_ .]?"
         r"(?P<rank>\d{1,6})(?=\D|$)"
     ),
     (
-        r"(?i)(?<!\bcn)(?<!\bgn)(?<!\bnid)(?<!\bdgx)(?<!\bhgx)(?<!\bsrv)(?<!\bslurm)(?<!\bjob)"
+        r"(?i)(?<!gpu)(?<!\bcn)(?<!\bgn)(?<!\bnid)(?<!\bdgx)(?<!\bhgx)(?<!\bsrv)(?<!\bslurm)(?<!\bjob)"
         r"[-_.](?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)(?:\.\d+)?$"
     ),
     r"(?i)_(?P<rank>\d{1,5})_log\.(?:out|err)$",
@@ -27,6 +28,8 @@ _FOLDERS = (
     r"(?:^|/)(?P<rank>\d{1,5})\.(?:out|err|log|txt|stdout|stderr)$",
     r"(?i)(?:^|/)[\w-]*?(?:rank|worker|task|trainer|master)[-_.=]?(?P<rank>\d{1,5})/[^/]{1,80}$",
 )
+_OF_MACHINE = r"(?i)(?:^|[^a-z])(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia-smi)(?=$|[^a-z])"
+"""The log of a machine: of all its processes, and of none."""
 _POD_FILE = r"(?:^|/)[\w-]{1,63}_(?P<pod>[\w.-]{1,80})_[0-9a-f]{8}[0-9a-f-]{20,30}/[\w.-]{1,63}/\d{1,4}\.log$"
 """How a node keeps the logs of its pods: the number of the file counts the restarts of a container."""
 _ROTATED = r"(?P<base>.+)\.\d{1,5}$"
@@ -61,11 +64,14 @@ def rank_of(path: str) -> int | None:
 
     >>> [rank_of(name) for name in ("logs/rank3.log", "attempt_0/5/stderr.log", "logs/train.log", "slurm-711.out")]
     [3, 5, None, None]
+    >>> [rank_of(name) for name in ("gpu7.log", "gpu7.dmesg", "gpu34.log", "dmesg-rank7.txt", "r7/kern.log")]
+    [7, None, None, 7, None]
     """
     kept = regexes.ready(_POD_FILE).search(path)
     path = kept["pod"] if kept else path
     name = regexes.ready(_ADDRESS).sub("", path.rpartition("/")[2])
-    for patterns, text in ((_MARKED, name), (_FOLDERS, path)):
+    marked = _MARKED[:1] if regexes.ready(_OF_MACHINE).search(name) else _MARKED
+    for patterns, text in ((marked, name), (_FOLDERS if marked is _MARKED else (), path)):
         for pattern in patterns:
             found = regexes.ready(pattern).search(text)
             if found:

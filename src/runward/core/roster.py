@@ -80,7 +80,7 @@ class Roster(NamedTuple):
 
 def learn(book: casebook.Casebook) -> Roster:
     """Tell the book's voices what its lines bind, and give the rest."""
-    book.homes = homes.find(book)
+    book.homes, book.misnamed = homes.find(book), book.file_ranks.misnamed()
     said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER)) or homes.launches_several(book)
     kinds = dict[bytes, worth.Kind]()
     for text, node in _texts(book):
@@ -106,7 +106,9 @@ def learn(book: casebook.Casebook) -> Roster:
     for row in rows:
         said.bind(row.rank, row.node, row.local, row.pid)
     said.communicators()
-    return Roster(said.devices.owners(), said.world(), rows)
+    world = said.world()
+    book.homes = book.homes or (homes.signed(book, world) if book.misnamed else {})
+    return Roster(said.devices.owners(), world, rows)
 
 
 def _texts(book: casebook.Casebook) -> Iterator[tuple[bytes, str]]:

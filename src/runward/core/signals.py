@@ -17,6 +17,8 @@ ALARMS = ("ERROR", "CRITICAL", "FATAL", "EXCEPTION", "PANIC", "ALERT", "EMERGENC
 _NEXT_WORDS = re.compile(r"(?:: | - |\| |\] |\) | with | by )")
 _LEAD, _PARTS = 300, 10
 
+_TELLING = ("rank", "own")
+"""Groups of rules that tell a rank."""
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -61,6 +63,16 @@ class Signal(NamedTuple):
     """Said in passing: of a record of level WARNING or below, or behind other words of a record."""
     voice: voices.Voice = voices.NOBODY
     """The process that speaks, as its prefix names it."""
+    file_rank: int | None = None
+    """The rank of its log by the log's name."""
+
+    @property
+    def by_name(self) -> bool:
+        """Whether only the name of the log tells the rank."""
+        said = (
+            self.voice.rank is not None or self.voice.assumed or not self.fields.keys().isdisjoint(_TELLING)
+        )
+        return self.rank is not None and self.rank == self.file_rank and not said
 
 
 class Source(NamedTuple):
@@ -87,6 +99,11 @@ def part(file: str | None, section: str) -> str:
 def whole(file: str | None) -> str | None:
     """The file in which a part stands."""
     return file.partition(_PART)[0] if file else file
+
+
+def section(file: str | None) -> str:
+    """The name of a part of a joined log; empty for a file of its own."""
+    return file.partition(_PART)[2] if file else ""
 
 
 class Place(NamedTuple):
@@ -122,6 +139,7 @@ def extract(rule: "rules.Rule", place: Place, groups: Mapping[str, str], source:
         level=front.level,
         aside=not begins or front.level in CALM,
         voice=other or (speaker._replace(assumed=False) if groups.get("rank") else speaker),
+        file_rank=source.rank,
     )
 
 

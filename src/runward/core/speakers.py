@@ -169,6 +169,13 @@ _BARE = (
             r"(?=[\w.]{1,80}(?:Error|Exception)\b)"
         ),
     ),
+    (
+        "hn",
+        (
+            r"(?:node|host)[ =:](?P<node>[A-Za-z][\w.-]{0,60}\d),? "
+            rf"(?:{_RANK}{_BETWEEN}(?P<rank>{_NUMBER})|{_PROCESS}[-_ #=]?(?P<number>{_NUMBER})): "
+        ),
+    ),
     ("E", r"Exception in device=\w{2,6}:(?P<number>\d{1,5}): "),
     (
         _WORDS + _DIGITS + "./",

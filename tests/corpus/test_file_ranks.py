@@ -1,0 +1,85 @@
+"""Numbers in the names of logs are ranks only where nothing that stands in the logs speaks against it."""
+
+import pytest
+
+from corpus import judging
+
+_LOST = "{front}torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error\n"
+_FAULT = (
+    'Traceback (most recent call last):\n  File "fit.py", line 7, in step\n    loss = net(x)\nKeyError: 7\n'
+)
+
+
+def _of_node(number: int, ranks: range, end: str = "") -> str:
+    lost = "".join(_LOST.format(front=f"[rank{rank}]: ") for rank in ranks)
+    return f"step 10 loss 2.5\nstep 20 loss 2.4\n{lost}{end}"
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["files", "sections"])
+@pytest.mark.parametrize("name", ["gh-{}.log", "r-{}.out", "worker-{}.log", "rack2_{}.err", "hgx-gpu{}.log"])
+def test_the_number_of_a_machine_is_no_rank(name: str, joined: bool) -> None:
+    logs = {name.format(n): _of_node(n, range(8 * (n - 41), 8 * (n - 41) + 8)) for n in (41, 42, 43)}
+    logs[name.format(42)] += _FAULT
+    found = judging.verdict(_joined(logs) if joined else logs, exit_code=1)
+    assert (found.cause, found.rank) == ("exception", None)
+
+
+@pytest.mark.parametrize("name", ["fit-{}.log", "train_{}.out", "gpu{}.log", "rank_{}.log", "{}.err"])
+@pytest.mark.parametrize("front", ["", "[rank{}]: "])
+def test_the_number_of_a_process_is_one(name: str, front: str) -> None:
+    logs = {name.format(n): _of_node(n, range(n, n + 1)) if front else "step 1 loss 2\n" for n in range(4)}
+    logs[name.format(2)] += _FAULT
+    found = judging.verdict(logs, exit_code=1)
+    assert (found.cause, found.rank) == ("exception", 2)
+
+
+def test_one_log_that_holds_others_lines_takes_nothing_from_the_rest() -> None:
+    logs = {f"p-{n}.log": _of_node(n, range(n, n + 1)) for n in (1, 2, 3)}
+    logs["p-7.log"] = _of_node(7, range(4))
+    logs["p-2.log"] += _FAULT
+    assert judging.verdict(logs, exit_code=1).rank == 2
+
+
+_NCCL = (
+    "{node}:70:71 [0] NCCL INFO comm 0xaa rank {rank} nranks {world} cudaDev 0 busId 901000 - Init COMPLETE\n"
+    "step 10 loss 2.5\n"
+)
+
+
+@pytest.mark.parametrize(("world", "rank"), [(5, 2), (64, 2)])
+def test_a_process_of_nccl_is_the_rank_of_its_communicator(world: int, rank: int) -> None:
+    logs = {f"k-{n + 17}.log": _NCCL.format(node=f"k-{n + 17}", rank=n, world=world) for n in (0, 1, 2)}
+    logs["k-19.log"] += "k-19:70:72 [0] net.cc:1 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error\n"
+    found = judging.verdict(logs, exit_code=1)
+    assert (found.cause, found.rank) == ("nccl_error", rank)
+
+
+@pytest.mark.parametrize(
+    "sign", ["node st-{m} task {r}: ", "[rank{r}] ", "host a{m} rank {r}: ", "rank {r} | "]
+)
+@pytest.mark.parametrize(
+    ("told", "rank"),
+    [("", 2), ("nproc_per_node=8\n", None), ("world_size=64\n", None)],
+    ids=["one-a-node", "several-a-node", "too-few-logs"],
+)
+def test_a_log_that_one_rank_signs_from_its_first_line_on_is_its_own(
+    sign: str, told: str, rank: int | None
+) -> None:
+    logs = {}
+    for machine, own in ((21, 1), (22, 2), (23, 3)):
+        front = sign.format(m=machine, r=own)
+        logs[f"st-{machine}.log"] = f"{front}reading shards\n{front}epoch 0 sample 812000\n{told}" + (
+            _FAULT if own == 2 else _LOST.format(front=f"[rank{own}]: ")
+        )
+    found = judging.verdict(logs, exit_code=1)
+    assert (found.cause, found.rank) == ("exception", rank)
+
+
+def test_a_log_of_a_machines_kernel_is_no_ranks() -> None:
+    kernel = "[99.118214] NVRM: Xid (PCI:0000:5e:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+    logs = {f"hx-gpu{n}.log": "step 10 loss 2.5\nRuntimeError: CUDA error: unknown error\n" for n in (5, 6)}
+    assert judging.verdict({**logs, "hx-gpu6.dmesg": kernel}, exit_code=1).rank is None
+
+
+def _joined(logs: dict[str, str]) -> str:
+    return "".join(f"==> {name} <==\n{text}\n" for name, text in logs.items())
