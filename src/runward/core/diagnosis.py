@@ -25,6 +25,7 @@ from runward.core import (
     rhythm,
     roster,
     rules,
+    serving,
     signals,
     standing,
     strangers,
@@ -197,7 +198,7 @@ def _admitted(
     found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
 ) -> list[candidates.Candidate]:
     """Candidates that may speak although the run may be well, ended well or is over."""
-    found = caught.left(found, book, ctx)
+    found = serving.left(caught.left(found, book, ctx), book, ctx)
     if ctx.running is True or (ctx.exit is None and ctx.running is None):
         found = [c for c in found if not c.aside]
     if ctx.ended_well and not ctx.children:
