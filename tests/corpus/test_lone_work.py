@@ -64,3 +64,25 @@ def test_without_such_a_work_a_restart_helps(log: str, rank: int) -> None:
 def test_an_end_after_the_others_gave_up_came_too_late() -> None:
     late = "[rank0]: evaluation done in 3012 s\n[rank0]: RuntimeError: Connection reset by peer\n"
     assert _judged(_steps() + _BEGUN + _WAITED + late) == ("nccl_timeout", "change", 0)
+
+
+_AT_START = "".join(
+    _TIMED_OUT.format(rank).replace("SeqNum=5200", "SeqNum=1").replace("=9000", "=1") for rank in (1, 5)
+)
+
+
+@pytest.mark.parametrize(
+    ("begun", "rank"),
+    [
+        ("rank 0: building sample index, 41 epochs over 2.1T tokens\nrank 0: sample index 58%\n", 0),
+        (
+            "[rank3]: Tokenizing train split:  31%|###1      | 31000/100000 [09:50<21:00, 52.1 examples/s]\n",
+            3,
+        ),
+        ("[rank3]: preprocessing 1200000 documents\n[rank2]: preprocessing 1200000 documents\n", None),
+        ("[rank5]: preprocessing 1200000 documents\n", None),
+    ],
+    ids=["index", "tokens", "of-several", "of-one-that-waited"],
+)
+def test_a_rank_that_alone_began_a_work_at_the_start_is_missed(begun: str, rank: int | None) -> None:
+    assert _judged(begun + _AT_START)[2] == rank

@@ -250,6 +250,13 @@ class Casebook:
         told |= {rank for file, rank in self.file_ranks.called.items() if file not in self.misnamed}
         return self._ranks | self.voices.assumed() | told
 
+    def rank_of_file(self, file: str | None) -> int | None:
+        """The rank of which a log is by its name or by what stands in it."""
+        home = self.homes.get(file)
+        if home is not None and home.base is None:
+            return home.rank
+        return None if file in self.misnamed else self.file_ranks.called.get(file)
+
     @property
     def streams(self) -> Collection[tuple[str | None, int | None]]:
         """Files and ranks that told steps."""

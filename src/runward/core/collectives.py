@@ -43,6 +43,7 @@ def suspects(
         or _reached(book)
         or _recorded(ctx, behind=False)
         or _stacks(book)
+        or _own_stack(book, found)
         or _tabled(book)
         or _step_behind(book)
         or _lost(book)
@@ -53,6 +54,7 @@ def suspects(
         or _silent(book, found, ctx)
         or _straggler(book)
         or _away(book, found)
+        or _at_work(book, found)
     )
 
 
@@ -214,14 +216,14 @@ def _stacks(book: casebook.Casebook) -> missed.Suspects | None:
     """The rank that by its printed stack is no waiting one, while the others are."""
     from runward.core import printed_stacks  # noqa: PLC0415 -- few logs hold stacks
 
-    one = printed_stacks.apart(book)
-    if one is None or one.rank is None:
-        return None
-    text = f"{one.head}: {one.frames[0]}"
-    proof = failures.Evidence(text, file=one.file, offset=one.offset, rank=one.rank, source="log")
-    return missed.Suspects(
-        (one.rank,), f"it stands in {one.frames[0]}, the others wait", proven=False, proof=(proof,)
-    )
+    return printed_stacks.elsewhere(book)
+
+
+def _own_stack(book: casebook.Casebook, found: list[candidates.Candidate]) -> missed.Suspects | None:
+    """The rank that alone printed its stack, while the others waited."""
+    from runward.core import printed_stacks  # noqa: PLC0415 -- see `_stacks`
+
+    return printed_stacks.alone(book, found)
 
 
 def _tabled(book: casebook.Casebook) -> missed.Suspects | None:
@@ -319,6 +321,13 @@ def _away(book: casebook.Casebook, found: list[candidates.Candidate]) -> missed.
         return None
     why = "it began a long work of its own just before, and does not complain"
     return missed.Suspects((rank,), why, proven=False, entries=(last,))
+
+
+def _at_work(book: casebook.Casebook, found: list[candidates.Candidate]) -> missed.Suspects | None:
+    """The one rank that is at a work of its own."""
+    from runward.core import lone_work  # noqa: PLC0415 -- asked last
+
+    return lone_work.suspect(book, found)
 
 
 _STUCK = ("nccl_heartbeat_stuck",)

@@ -53,6 +53,8 @@ class Context(NamedTuple):
     world_size: int | None = None
     total_steps: int | None = None
     node: str | None = None
+    pod: str = ""
+    """The pod of which the orchestrator's word is."""
     gpu_util: float | None = None
     gpu_mem_util: float | None = None
     silent_s: float | None = None
@@ -101,6 +103,7 @@ def from_json(raw: Mapping[str, Any]) -> Context:
         world_size=_whole(raw.get("world_size")),
         total_steps=_whole(raw.get("total_steps")),
         node=_node(raw, k8s),
+        pod=_flat(_inner(k8s, "pod") or _inner(k8s, "pod_name") or "")[:253],
         gpu_util=_number(raw.get("gpu_util")),
         gpu_mem_util=_number(raw.get("gpu_mem_util")),
         silent_s=_number(raw.get("silent_s")),

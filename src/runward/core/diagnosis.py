@@ -32,6 +32,7 @@ from runward.core import (
     survival,
     testimony,
     unusual,
+    voices,
     whose,
 )
 from runward.core import evidence as evidences
@@ -237,7 +238,7 @@ def _verdict(
     finding: Finding, ctx: context.Context, action: failures.Action, book: casebook.Casebook
 ) -> failures.Verdict:
     chosen = finding.chosen
-    rank = _rank(finding, book)
+    rank = _rank(finding, book, ctx)
     rule = book.rules.get(chosen.rule)
     return failures.Verdict(
         cause=chosen.cause,
@@ -251,10 +252,14 @@ def _verdict(
     )
 
 
-def _rank(finding: Finding, book: casebook.Casebook) -> int | None:
+def _rank(finding: Finding, book: casebook.Casebook, ctx: context.Context) -> int | None:
     if finding.suspects is not None:
         return finding.suspects.rank
-    return guilty.rank(finding.chosen, finding.found, book, finding.known)
+    rank = guilty.rank(finding.chosen, finding.found, book, finding.known)
+    of_pod = (
+        rank is None and ctx.pod and finding.chosen.entry is None and finding.chosen.source == "scheduler"
+    )
+    return book.voices.rank(voices.Voice(node=ctx.pod)) if of_pod else rank
 
 
 def _certainty(finding: Finding, ctx: context.Context) -> failures.Certainty:

@@ -8,6 +8,7 @@ from runward.core import (
     evidence,
     failures,
     layouts,
+    numerics,
     prefixes,
     regexes,
     roster,
@@ -71,6 +72,7 @@ def rank(
         return _awaited(book) if chosen.cause is _C.RENDEZVOUS else _missed(case)
     odd = _odd_one(book)
     odd = _first_agents(case) if odd is None else odd
+    odd = _first_bad(case) if odd is None else odd
     if odd is not None or _everyones(case):
         return odd
     if chosen.cause in _LOST:
@@ -85,6 +87,13 @@ def _beyond(rank: int | None, case: whose.Case) -> bool:
     world = case.known.world
     others = case.book.ranks - {rank}
     return rank is not None and world is not None and len(others) > 1 and max(others) < world <= rank
+
+
+def _first_bad(case: whose.Case) -> int | None:
+    """The one rank whose loss was no number at a step at which those of others were: from it all others have it."""
+    if case.chosen.cause is not _C.NUMERICAL_INSTABILITY:
+        return None
+    return next((one.rank for one in case.found if one.rule == numerics.REPORTS), None)
 
 
 def _first_agents(case: whose.Case) -> int | None:

@@ -49,6 +49,11 @@ _RANK_ON = (
 )
 """A line that says no more than where one rank is."""
 _NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
+_JOB_MAP = (
+    rb"\bData for node: (?P<node>[\w.-]{1,80})"
+    rb"|\bProcess (?:[A-Z]\w{2,6} )?jobid: ?\[[^\]\n]{1,40}\] App: \d{1,4} Process rank: (?P<rank>\d{1,6})\b"
+)
+"""MPI's map of a job: machines, and below each its ranks."""
 _SPAN = r"(\d{1,6})(?:(?:-|\.\.)(\d{1,6}))?"
 _THREADS = "Setting OMP_NUM_THREADS environment variable for each process"
 """What torchrun says where it starts several processes."""
@@ -122,6 +127,17 @@ class Nodes:
         self._bind(first, node, 0)
         if self._firsts.setdefault(node, first) != first:
             self._voices.anew()
+
+    def job_map(self, text: bytes) -> None:
+        """A text in which MPI may have printed where it starts the ranks."""
+        node, number = "", 0
+        for found in regexes.ready(_JOB_MAP).finditer(text) if b"JOB MAP" in text else ():
+            if found["node"]:
+                node, number = voices.short(found["node"].decode()), 0
+            elif node:
+                self._bind(int(found["rank"]), node, number)
+                number += 1
+                self._voices.per_node(number)
 
     def tasks(self, text: str) -> None:
         """A line of srun about tasks of a node: `error: n2: tasks 8-15: Terminated`."""

@@ -5,6 +5,8 @@ import math
 from runward.core import candidates, casebook, context, failures, rules, signals, voices
 
 _C, _A = failures.Cause, failures.Action
+REPORTS = "loss_reports"
+"""What stands for a rule."""
 SPIKE = 10.0
 """A gradient norm this many times its median is a spike."""
 
@@ -23,12 +25,23 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
     A loss that one rank alone reports is that of all: it accuses nobody. Of several that report, the one is accused
     that was bad in the first bad step while the others were not.
     """
-    samples = list(book.samples)
+    samples = _by_step(list(book.samples))
     found = _unstable(samples, book, ctx)
     if found is None or found.entry is None or _alone(found.entry, samples):
         return found
     unsigned = found.entry.signal._replace(rank=None, voice=voices.NOBODY)
     return found._replace(entry=found.entry._replace(signal=unsigned))
+
+
+def _by_step(samples: list[casebook.Sample]) -> list[casebook.Sample]:
+    """The reports in the order of their steps, where several logs that are read one after another hold them."""
+    steps = [one.step for one in samples if one.step is not None]
+    several = len({one.entry.signal.file for one in samples}) > 1
+    return (
+        sorted(samples, key=lambda one: one.step or 0.0)
+        if several and len(steps) == len(samples)
+        else samples
+    )
 
 
 def _alone(entry: casebook.Entry, samples: list[casebook.Sample]) -> bool:
@@ -105,5 +118,5 @@ def _spike(samples: list[casebook.Sample]) -> candidates.Candidate | None:
 def _made(entry: casebook.Entry, weight: int, summary: str) -> candidates.Candidate:
     signal: signals.Signal = entry.signal
     return candidates.Candidate(
-        _C.NUMERICAL_INSTABILITY, _A.HOLD, weight, "loss_reports", summary, entry, text=signal.text, live=True
+        _C.NUMERICAL_INSTABILITY, _A.HOLD, weight, REPORTS, summary, entry, text=signal.text, live=True
     )

@@ -85,6 +85,7 @@ def learn(book: casebook.Casebook) -> Roster:
     kinds = dict[bytes, worth.Kind]()
     for text, node in _texts(book):
         said.begin(node)
+        said.nodes.job_map(text)
         wanted = worth.Worth(text.lower(), kinds)
         for line in text.splitlines() if wanted else ():
             if line.startswith(_MARKS):
