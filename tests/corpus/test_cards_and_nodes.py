@@ -84,3 +84,9 @@ _THREAD = (
 @pytest.mark.parametrize(("silent", "action"), [(5400, "restart"), (20, "wait")], ids=["silent", "at-work"])
 def test_a_thread_that_died_asks_no_store_again(silent: int, action: str) -> None:
     assert judging.verdict(_STEPS + _THREAD, process="running", silent_s=silent).action == action
+
+
+def test_a_node_that_came_up_again_went_down() -> None:
+    log = _STEPS + "slurmctld: error: Node k9 unexpectedly rebooted boot_time=77 last response=12\n"
+    found = judging.verdict(log, exit_code=1)
+    assert (found.cause, found.action) == ("node_failure", "restart_elsewhere")

@@ -36,10 +36,11 @@ def test_a_pool_of_gpu_memory_is_no_memory_of_the_host(log: str, cause: str) -> 
         ("PBS Job Id: 88.head\njob deleted\nJob deleted at request of root@head\njob 88 exceeded SWAP usage soft limit (900 > 512)\n", ("host_oom", "change")),
         ('09/01/2031 10:00:00|worker|k8|W|job 88.1 exceeds job master hard limit "h_vmem" of queue "gpu" (9.0G > limit:8.0G) - sending SIGKILL\n', ("host_oom", "change")),
         ("TERM_SWAP: job killed after reaching LSF swap usage limit.\nExited with exit code 140.\n", ("host_oom", "change")),
+        ("PBS: job killed: cgroup mem limit exceeded\n", ("host_oom", "change")),
         ("=>> PBS: job killed: ncpus 11.4 exceeded limit 8 (sum)\n", ("resource_limit", "change")),
         ("=>> PBS: job killed: walltime 7260 exceeded limit 7200\n", ("time_limit", "restart")),
     ],
-    ids=["total", "node", "moab", "grid-engine", "lsf", "processors", "time"],
+    ids=["total", "node", "moab", "grid-engine", "lsf", "cgroup", "processors", "time"],
 )  # fmt: skip
 def test_a_batch_system_says_which_limit_it_enforced(told: str, judged: tuple[str, str]) -> None:
     assert _judged(_STEPS + told, 271) == judged
@@ -69,13 +70,15 @@ def test_what_the_nanny_of_a_killed_worker_says_is_the_cause(log: str, judged: t
         ("qsub: Job violates queue and/or server resource limits\n", ("unschedulable", "change")),
         ("MEMLIMIT: Cannot exceed queue's hard limit(s). Job not submitted.\n", ("unschedulable", "change")),
         ('Unable to run job: job rejected: the requested project "vis" does not exist.\nExiting.\n', ("unschedulable", "change")),
+        ("qsub: Unauthorized Request  MSG=group ACL is not satisfied: user z@k, queue big\n", ("unschedulable", "change")),
+        ("flux-run: ERROR: [Errno 1] unsatisfiable: no node has 16 GPUs\n", ("unschedulable", "change")),
         ("qsub: would exceed queue long's per-user limit of jobs in 'Q' state\n", ("unschedulable", "wait")),
         ("qsub: cannot connect to server head2 (errno=111)\n", ("unschedulable", "wait")),
     ],
-    ids=["torque", "pbs", "lsf", "grid-engine", "too-many", "server"],
+    ids=["torque", "pbs", "lsf", "grid-engine", "acl", "flux", "too-many", "server"],
 )  # fmt: skip
 def test_a_queue_that_refuses_a_job_says_so(log: str, judged: tuple[str, str]) -> None:
-    assert _judged(log, 188) == judged
+    assert _judged(log, 1) == judged
 
 
 @pytest.mark.parametrize(
@@ -99,9 +102,15 @@ def test_a_library_that_does_not_load_is_no_abort(log: str, code: int, cause: st
         ("AssertionError: world size 16 != data parallel 2 * tensor parallel 4", "config_error"),
         ("ValueError: Pipeline parallel size (8) exceeds the number of layers (6)", "config_error"),
         ("ValueError: number of heads (14) is not a multiple of tensor parallel size 4", "config_error"),
+        ("AssertionError: Invalid sizes: dp(3) * tp(2) != WORLD_SIZE(8)", "config_error"),
+        (
+            "AssertionError: Expected the number of experts to be divisible by expert parallel size",
+            "config_error",
+        ),
+        ("RuntimeError: the checkpoint was saved by tp(4) ranks, 4 != world size 8", "exception"),
         ("ValueError: sample 77 has 13 tokens and is not divisible by 4", "exception"),
     ],
-    ids=["world", "product", "layers", "heads", "sample"],
+    ids=["world", "product", "layers", "heads", "dims", "experts", "saved", "sample"],
 )
 def test_parallel_sizes_that_do_not_fit_are_the_configurations(message: str, cause: str) -> None:
     assert _judged(f"{_RAISED}{message}\n")[0] == cause
@@ -134,6 +143,20 @@ _PYXIS = "slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: e
 )
 def test_a_file_of_an_image_that_may_not_be_read_is_no_wrong_image(told: str, cause: str) -> None:
     assert _judged(_PYXIS.format(told))[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        ("FATAL:   could not open image /i/b.sif: failed to retrieve path: open /i/b.sif: permission denied", "permission"),
+        ("enroot-nsenter: [ERROR] failed to open namespace: Permission denied", "permission"),
+        ("Error: mkdir /var/lib/x/overlay: permission denied", "permission"),
+        ("FATAL:   could not open image /i/b.sif: failed to retrieve path", "image_error"),
+    ],
+    ids=["apptainer", "enroot", "podman", "not-there"],
+)  # fmt: skip
+def test_a_container_tool_that_may_not_says_so(told: str, cause: str) -> None:
+    assert _judged(told + "\n", 255)[0] == cause
 
 
 def test_a_daemon_of_mpi_that_is_lost_is_its_nodes() -> None:

@@ -58,3 +58,11 @@ def _scaled(scales: list[str]) -> str:
 )
 def test_a_loss_scale_that_falls_to_nothing_trains_no_more(scales: list[str], cause: str) -> None:
     assert judging.verdict(_scaled(scales), process="running").cause == cause
+
+
+@pytest.mark.parametrize(
+    ("scale", "cause"), [("3.1e-17", "numerical_instability"), ("4096.0", "none")], ids=["nothing", "useful"]
+)
+def test_a_step_that_is_skipped_is_ordinary_while_the_scale_is_of_use(scale: str, cause: str) -> None:
+    log = _STEPS + f"Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {scale}\n"
+    assert judging.verdict(log, process="running").cause == cause
