@@ -1,11 +1,13 @@
 """Every rule does what its own example lines say, and a wrong rule is refused with its name and the reason."""
 
+import random
 import re
 
 import pytest
 
 from runward.config import rulesets
 from runward.core import literals, rules
+from runward.scan import samplelogs
 
 ALL = rulesets.full(user=False)
 
@@ -20,6 +22,18 @@ def test_a_rule_matches_its_examples_and_not_its_counter_examples(rule):
         assert any(word in text for word in rule.need.alternatives), (rule.name, rule.need, line)
     for line in rule.no_match:
         assert not pattern.search(line.encode()), (rule.name, line)
+
+
+@pytest.mark.parametrize("line", [samplelogs.iteration, samplelogs._chatter], ids=["steps", "nccl"])
+def test_only_a_rule_that_may_be_thinned_looks_at_each_healthy_line(line):
+    lines = [line(random.Random(number), number) for number in range(1, 200, 7)]
+    low = [text.lower() for text in lines]
+
+    def looks(rule):
+        texts = low if rule.need.nocase else lines
+        return sum(any(word in text for word in rule.need.alternatives) for text in texts)
+
+    assert not [rule.name for rule in ALL.rules if not rule.repeats and looks(rule) > len(lines) // 10]
 
 
 @pytest.mark.parametrize(

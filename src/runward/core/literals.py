@@ -17,7 +17,8 @@ MIN_LENGTH, MAX_ALTERNATIVES, MAX_BRANCHES, FAR = 3, 24, 96, 4096
 _MAX_UNROLLED = 8
 COMMON = (
     b"[2026-11-02 10:11:12,000] [rank0]: [default0]: INFO - root - iteration 120/ 5000 | consumed samples: 1024 | "
-    b"elapsed time per iteration (ms): 503.1 | learning rate: 1.0E-04 | global batch size: 1024 | lm loss: 2.30E+00 | "
+    b"elapsed time per iteration (ms): 503.1 | throughput per GPU (TFLOP/s/GPU): 412.0 | learning rate: 1.0E-04 | "
+    b"global batch size: 1024 | lm loss: 2.30E+00 | "
     b"loss scale: 1.0 | grad norm: 0.412 | number of skipped iterations: 0 | number of nan iterations: 0 |\n"
     b"{'loss': 1.23, 'grad_norm': 0.9, 'learning_rate': 2e-05, 'epoch': 0.12} 12%|# | 12/100 [00:10<01:00, 2.1it/s]\n"
     b"step: 80 loss: 4.1 grad_norm: 1.1 memory: 5.71GiB(6.01%) tps: 57,729 tflops: 78.76 mfu: 7.96% train epoch 3\n"
