@@ -30,6 +30,7 @@ from runward.core import (
     standing,
     strangers,
     survival,
+    tallies,
     testimony,
     unusual,
     voices,
@@ -199,7 +200,7 @@ def _admitted(
     found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
 ) -> list[candidates.Candidate]:
     """Candidates that may speak although the run may be well, ended well or is over."""
-    found = serving.left(caught.left(found, book, ctx), book, ctx)
+    found = tallies.unaccounted(serving.left(caught.left(found, book, ctx), book, ctx), book, ctx)
     if ctx.running is True or (ctx.exit is None and ctx.running is None):
         found = [c for c in found if not c.aside]
     if ctx.ended_well and not ctx.children:
