@@ -83,3 +83,46 @@ def test_a_log_of_a_machines_kernel_is_no_ranks() -> None:
 
 def _joined(logs: dict[str, str]) -> str:
     return "".join(f"==> {name} <==\n{text}\n" for name, text in logs.items())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("run-{}.log", "seed_{}.log", "fold-{}.log", "attempt.{}.log", "trial-{}.err"),
+        *("train-2031-05-0{}.log", "fit.2031-05-0{}.log", "stage_{}.log", "lr-0.{}.log", "pt-2.{}.log"),
+        *(
+            "node-{}.log",
+            "gpu-node-{}.log",
+            "host_{}.txt",
+            "dgx-h100-{}.log",
+            "gh200-{}.out",
+            "compute-{}.log",
+        ),
+        *("ip-10-0-3-{}.log", "worker-10-0-3-{}.log", "worker-8a2f77-01000000-31{}.out", "p4d-0{}a.log"),
+    ],
+)
+def test_the_number_of_something_else_is_no_rank(name: str) -> None:
+    logs = {
+        name.format(n): "step 1 loss 2\n" + (_FAULT if n == 2 else _LOST.format(front=""))
+        for n in range(1, 5)
+    }
+    assert judging.verdict(logs, exit_code=1).rank is None
+    signed = {
+        file: f"[rank {n}] building\n[rank {n}] step 1 loss 2\n{log}"
+        for n, (file, log) in enumerate(logs.items(), start=1)
+    }
+    assert judging.verdict(signed, exit_code=1).rank == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("job7-rank-{}.log", "2031-05-01-rank{}.log", "run-7_{}.log", "4711.{}.log", "fit-10.0.0.7-{}.log"),
+        *("worker-{}.log", "exp3/{}.log", "trainer-{}-2031-05-01.log", "w{}.log", "seed-3.rank{}.log"),
+    ],
+)
+def test_the_number_behind_them_is_one(name: str) -> None:
+    logs = {
+        name.format(n): "step 1 loss 2\n" + (_FAULT if n == 2 else _LOST.format(front="")) for n in range(4)
+    }
+    assert judging.verdict(logs, exit_code=1).rank == 2

@@ -87,8 +87,11 @@ _PLACE = (
 def signed(book: casebook.Casebook, world: int | None) -> Mapping[str | None, Home]:
     """The owners of logs of which each is signed by one rank alone, from its first line on, where nodes hold one each.
 
-    Nothing is taken where a launcher with ranks of its own speaks, or where the logs are too few for all ranks.
+    Nothing is taken where their names tell it, where a launcher with ranks of its own speaks, or where the logs are too
+    few for all ranks.
     """
+    if book.file_ranks.called and not book.misnamed:
+        return {}
     pieces = dict(_pieces(book)) if len(book.edges) > 1 else {}
     if len(pieces) < 2 or (world or 0) >= 2 * len(pieces) or book.saying(rules.Says.LAUNCHER):
         return {}
@@ -110,14 +113,15 @@ def _node(file: str | None, book: casebook.Casebook) -> str:
 def _signer(text: bytes, book: casebook.Casebook) -> int | None:
     """The one rank that signs lines of a text, its first one among them."""
     lines = [line for line in text.splitlines() if line.strip()][:_SIGNED]
-    fronts = [prefixes.split(line[:_LINE].decode("utf-8", "replace")).voice for line in lines]
-    told = [book.voices.rank(voice) if voice.rank is None else voice.rank for voice in fronts]
-    ranks = set(told) - {None}
-    return ranks.pop() if told and told[0] is not None and len(ranks) == 1 and _enough(told) else None
+    if not lines or _signed(lines[0], book) is None:
+        return None
+    told = [rank for rank in (_signed(line, book) for line in lines) if rank is not None]
+    return told[0] if len(told) > 1 and len(set(told)) == 1 else None
 
 
-def _enough(told: list[int | None]) -> bool:
-    return sum(rank is not None for rank in told) > 1
+def _signed(line: bytes, book: casebook.Casebook) -> int | None:
+    voice = prefixes.split(line[:_LINE].decode("utf-8", "replace")).voice
+    return book.voices.rank(voice) if voice.rank is None else voice.rank
 
 
 _SIGNED, _LINE = 40, 300

@@ -12,7 +12,7 @@ _MARKED = (
     rf"(?i)(?:^|[^a-z])(?:global_?)?rank{_SEP}(?P<rank>\d{{1,6}})(?=\D|$)",
     (
         r"(?i)(?:^|[^a-z])(?:worker(?:log)?|proc(?:ess)?|task|trainer|gpu(?![-_ .]?(?:1[6-9]|[2-9]\d|\d{3}))|master"
-        r"|stderr|stdout|[prw])[-_ .]?"
+        r"|stderr|stdout|[prw](?![-_ .]?\d{1,6}[a-z]))[-_ .]?"
         r"(?P<rank>\d{1,6})(?=\D|$)"
     ),
     (
@@ -30,6 +30,15 @@ _FOLDERS = (
 )
 _OF_MACHINE = r"(?i)(?:^|[^a-z])(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia-smi)(?=$|[^a-z])"
 """The log of a machine: of all its processes, and of none."""
+_OF_OTHERS = (
+    r"(?i)(?:^|[^a-z])(?:runs?|exp(?:eriment)?|seed|fold|attempt|try|trial|restart|epoch|step|stage|phase|part|version|iter"
+    r"|ckpt|checkpoint|sweep|config|cfg|split|chunk|shard|day|week|lr|bs|nodes?|hosts?|machine|compute|instance"
+    r"|[abhv]\d00|gh200|mi\d{3}x?|l40s?)[-_.=]?\d{1,6}(?:\.[a-z]{2,6}){1,2}(?:\.\d+)?$"
+    r"|^worker-[0-9a-f]{2,56}-[0-9a-f]{8}-\d+\."
+)
+"""A name that ends with the number of something else: of a run, a machine, a worker of Ray."""
+_NUMBERS = r"(?<!\d)(?:\d{4}[-_.]\d\d[-_.]\d\d|\d{1,3}(?:-\d{1,3}){3}|\d{1,2}\.\d{1,3})(?=[-_.T]\D|[-_T]\d|$)"
+"""A date, an address or a version within a name."""
 _POD_FILE = r"(?:^|/)[\w-]{1,63}_(?P<pod>[\w.-]{1,80})_[0-9a-f]{8}[0-9a-f-]{20,30}/[\w.-]{1,63}/\d{1,4}\.log$"
 """How a node keeps the logs of its pods: the number of the file counts the restarts of a container."""
 _ROTATED = r"(?P<base>.+)\.\d{1,5}$"
@@ -70,8 +79,13 @@ def rank_of(path: str) -> int | None:
     kept = regexes.ready(_POD_FILE).search(path)
     path = kept["pod"] if kept else path
     name = regexes.ready(_ADDRESS).sub("", path.rpartition("/")[2])
-    marked = _MARKED[:1] if regexes.ready(_OF_MACHINE).search(name) else _MARKED
-    for patterns, text in ((marked, name), (_FOLDERS if marked is _MARKED else (), path)):
+    machine = regexes.ready(_OF_MACHINE).search(name)
+    other = machine or regexes.ready(_OF_OTHERS).search(name)
+    name = regexes.ready(_NUMBERS).sub("", name)
+    for patterns, text in (
+        (_MARKED[: 1 if other else None], name),
+        (_FOLDERS[: 0 if machine else None], path),
+    ):
         for pattern in patterns:
             found = regexes.ready(pattern).search(text)
             if found:

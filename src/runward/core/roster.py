@@ -108,7 +108,7 @@ def learn(book: casebook.Casebook) -> Roster:
         said.bind(row.rank, row.node, row.local, row.pid)
     said.communicators()
     world = said.world()
-    book.homes = book.homes or (homes.signed(book, world) if book.misnamed else {})
+    book.homes = book.homes or homes.signed(book, world)
     return Roster(said.devices.owners(), world, rows)
 
 
