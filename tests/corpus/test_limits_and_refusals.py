@@ -37,10 +37,11 @@ def test_a_pool_of_gpu_memory_is_no_memory_of_the_host(log: str, cause: str) -> 
         ('09/01/2031 10:00:00|worker|k8|W|job 88.1 exceeds job master hard limit "h_vmem" of queue "gpu" (9.0G > limit:8.0G) - sending SIGKILL\n', ("host_oom", "change")),
         ("TERM_SWAP: job killed after reaching LSF swap usage limit.\nExited with exit code 140.\n", ("host_oom", "change")),
         ("PBS: job killed: cgroup mem limit exceeded\n", ("host_oom", "change")),
+        ("job deleted\nJob deleted at request of ute@front2\n", ("cancelled", "hold")),
         ("=>> PBS: job killed: ncpus 11.4 exceeded limit 8 (sum)\n", ("resource_limit", "change")),
         ("=>> PBS: job killed: walltime 7260 exceeded limit 7200\n", ("time_limit", "restart")),
     ],
-    ids=["total", "node", "moab", "grid-engine", "lsf", "cgroup", "processors", "time"],
+    ids=["total", "node", "moab", "grid-engine", "lsf", "cgroup", "deleted", "processors", "time"],
 )  # fmt: skip
 def test_a_batch_system_says_which_limit_it_enforced(told: str, judged: tuple[str, str]) -> None:
     assert _judged(_STEPS + told, 271) == judged
@@ -56,8 +57,12 @@ _KILLED = "distributed.scheduler.KilledWorker: Attempted to run task fit-9c on 4
         (_NANNY.format(1, 1) + _NANNY.format(2, 2) + _RAISED + _KILLED, ("host_oom", "change")),
         (_RAISED + _KILLED, ("unknown", "hold")),
         (_NANNY.format(1, 1) + _RAISED + "KeyError: 'label'\n", ("exception", "hold")),
+        (
+            _RAISED + "distributed.comm.core.CommClosedError: in <TCP (closed) rpc.x>: Stream is closed\n",
+            ("network", "restart"),
+        ),
     ],
-    ids=["memory", "no-word", "own-error"],
+    ids=["memory", "no-word", "own-error", "connection"],
 )
 def test_what_the_nanny_of_a_killed_worker_says_is_the_cause(log: str, judged: tuple[str, str]) -> None:
     assert _judged(log) == judged

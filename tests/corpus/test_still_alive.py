@@ -66,3 +66,19 @@ def test_a_loss_scale_that_falls_to_nothing_trains_no_more(scales: list[str], ca
 def test_a_step_that_is_skipped_is_ordinary_while_the_scale_is_of_use(scale: str, cause: str) -> None:
     log = _STEPS + f"Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {scale}\n"
     assert judging.verdict(log, process="running").cause == cause
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        ("[I 2031-02-02 10:00:00.1 ServerApp] Jupyter Server 2.1 is running at:\n", ("gpu_idle", "hold")),
+        (_STEPS.replace("/6", "/9") + "+ tail -f /dev/null\n", ("gpu_idle", "hold")),
+        ("+ sleep 90\n" + _STEPS.replace("/6", "/9"), ("hang", "restart")),
+        ("+ sleep 99999\n" + _STEPS.replace("/6", "/9"), ("hang", "restart")),
+        ("listening for workers\n", ("hang", "restart")),
+    ],
+    ids=["notebook", "kept-open", "a-moment", "before", "server"],
+)
+def test_a_machine_that_is_only_held_is_idle(log: str, judged: tuple[str, str]) -> None:
+    found = judging.verdict(log, process="running", gpu_util=0, silent_s=9000)
+    assert (found.cause, found.action) == judged

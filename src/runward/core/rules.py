@@ -31,6 +31,7 @@ class Says(StrEnum):
     damaged: a file ends early or does not decode; the frames above it tell whether that is data or a checkpoint.
     early_stop: the training ends itself by its own measure. ended_first: a launcher names the rank that ended first.
     ended_well: a launcher tells of one of its processes that it ended with 0.
+    held: what runs now only keeps the machine, or serves a person: a live run without steps is idle.
     launcher: a launcher with ranks of its own speaks. restarted: a launcher begins again by itself.
     shared: what all ranks compute alike, or a part that they share: whoever says it first is not the one.
     store: a store lets a rank down, which is no peer of it. taken: one machine or pod is taken away.
@@ -45,6 +46,7 @@ class Says(StrEnum):
     EARLY_STOP = "early_stop"
     ENDED_FIRST = "ended_first"
     ENDED_WELL = "ended_well"
+    HELD = "held"
     LAUNCHER = "launcher"
     RESTARTED = "restarted"
     SHARED = "shared"

@@ -121,6 +121,10 @@ def _standing_still(book: casebook.Casebook, ctx: context.Context) -> candidates
     if ctx.gpu_util == 0 and _span(book, ctx).all_made:
         text = "all its steps are made, its GPUs are idle, and the process lives on"
         return _made(_C.GPU_IDLE, _A.HOLD, text, _last_progress(book))
+    held = book.saying(rules.Says.HELD)
+    if held and not ctx.gpu_util and not book.advances_after(held[-1].order):
+        text = "it only keeps its machine: nothing computes, and a person may come back to it"
+        return _made(_C.GPU_IDLE, _A.HOLD, text, held[-1])
     asked = book.saying(rules.Says.TRACKER)
     if asked and not book.advances_after(asked[-1].order):
         text = "no step came since its experiment tracker could not be reached"
