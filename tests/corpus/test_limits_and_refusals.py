@@ -186,3 +186,31 @@ _CRASH = "[{0}:{1}] *** Process received signal ***\n[{0}:{1}] Signal: Segmentat
 )  # fmt: skip
 def test_the_process_beside_a_host_is_no_rank_where_a_launcher_tells_both(log: str, rank: int | None) -> None:
     assert judging.verdict(_STEPS + log, exit_code=139).rank == rank
+
+
+@pytest.mark.parametrize(
+    ("told", "judged"),
+    [
+        ("=>> PBS: job killed: node 1 (k4) requested job terminate, 'EOF' (code 1099) - received SISTER_EOF attempting to communicate\n", ("node_failure", "restart_elsewhere")),
+        ("TERM_ZOMBIE: LSF lost contact with the remote sbatchd\n", ("node_failure", "restart_elsewhere")),
+        ("Job was killed because the execution host k4 is down\n", ("node_failure", "restart_elsewhere")),
+        ("the host k4 is down for maintenance next week\n", ("unknown", "restart")),
+    ],
+    ids=["pbs", "lsf", "host", "next-week"],
+)  # fmt: skip
+def test_a_batch_system_tells_of_a_node_that_it_lost(told: str, judged: tuple[str, str]) -> None:
+    assert _judged(_STEPS + told, 1) == judged
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        ("Error: vector memory limit of 8.0 Gb reached, see mem.maxVSize()\nExecution halted\n", "host_oom"),
+        ("ERROR: LoadError: OutOfMemoryError()\nStacktrace:\n [1] Array\n", "host_oom"),
+        ("cudaMalloc nbList.Allocate failed out of memory\n", "gpu_oom"),
+        ("ERROR: on Line 12 of submit file: bad request_gpus\n", "config_error"),
+    ],
+    ids=["r", "julia", "cuda", "condor"],
+)
+def test_other_programs_and_queues_say_what_they_lack(log: str, cause: str) -> None:
+    assert _judged(log)[0] == cause
