@@ -126,3 +126,43 @@ def test_the_number_behind_them_is_one(name: str) -> None:
         name.format(n): "step 1 loss 2\n" + (_FAULT if n == 2 else _LOST.format(front="")) for n in range(4)
     }
     assert judging.verdict(logs, exit_code=1).rank == 2
+
+
+_XID = "NVRM: Xid (PCI:0000:4d:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+_GONE = "".join(_LOST.format(front=f"[rank{rank}]: ") for rank in (0, 1, 3, 4, 6))
+
+
+def _comm(node: str, first: int) -> str:
+    rows = enumerate(("1a000", "3c000", "4d000", "5e000"))
+    said = "{n}:{p}:{p} [{i}] NCCL INFO comm 0x5{i}e0 rank {r} nranks 8 cudaDev {i} nvmlDev {i} busId {b} - Init COMPLETE\n"
+    return "".join(said.format(n=node, p=500 + i, i=i, r=first + i, b=bus) for i, bus in rows)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kernel", "front", "rank"),
+    [
+        (("a7", "a9"), "a9.dmesg", "[182.11] ", 6),
+        (("a7", "a9"), "dmesg_a9.txt", "[182.11] ", 6),
+        (("a7", "a9"), "kern.log", "Mar 27 09:58:10 a9 kernel: [182.11] ", 6),
+        (("a7", "a9"), "journal.txt", "2026-03-27T09:58:10+0000 a9.hpc.example kernel: ", 6),
+        (("a7", "a9"), "b3.dmesg", "[182.11] ", None),
+        (("gpu-3", "gpu-4"), "gpu-4.dmesg", "[182.11] ", None),
+        (("gpu-3", "gpu-4"), "gpu-4-kmsg.log", "[182.11] ", None),
+        (("hgx-gpu3", "hgx-gpu4"), "hgx-gpu4.dmesg", "[182.11] ", 6),
+    ],
+)
+def test_a_kernel_log_tells_the_rank_by_machine_and_bus(
+    nodes, kernel: str, front: str, rank: int | None
+) -> None:
+    logs = {f"{nodes[0]}.log": _comm(nodes[0], 0) + _GONE, f"{nodes[1]}.log": _comm(nodes[1], 4)}
+    found = judging.verdict({**logs, kernel: front + _XID}, exit_code=1)
+    assert (found.cause, found.rank) == ("gpu_hardware", rank)
+
+
+@pytest.mark.parametrize(("known", "rank"), [({"node": "a9"}, 6), ({"node": "b3"}, None), ({}, None)])
+def test_what_a_kernel_says_beside_the_log_is_of_the_machine_beside_it(
+    known: dict[str, str], rank: int | None
+) -> None:
+    log = _comm("a7", 0) + _comm("a9", 4) + _GONE
+    found = judging.verdict(log, exit_code=1, dmesg="[182.11] " + _XID, **known)
+    assert (found.cause, found.rank) == ("gpu_hardware", rank)

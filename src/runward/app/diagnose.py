@@ -331,6 +331,10 @@ def judge(
     return diagnosis.diagnose(book_of(engine, logs, ctx), ctx, attempt)
 
 
+_OF_A_NODE = ("kernel", "dmesg")
+"""Witnesses that tell of one machine: of that which is named beside them."""
+
+
 def book_of(
     engine: Engine,
     logs: Sequence[Log],
@@ -341,7 +345,7 @@ def book_of(
     """A casebook of logs and of the words of other witnesses. `how`: `read`, or what does the same."""
     more = [
         Log(
-            signals.Source(file=text.source),
+            signals.Source(file=text.source, node=ctx.node if text.source in _OF_A_NODE else None),
             [log_data.Chunk(0, text.text.encode("utf-8", "replace") + b"\n")],
         )
         for text in ctx.texts

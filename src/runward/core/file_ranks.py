@@ -31,14 +31,21 @@ class FileRanks:
     def misnamed(self) -> frozenset[str | None]:
         """The logs of which the number is no rank: all, where some are proven wrong and none but that of 0 is right."""
         said = {file: self.said(file) for file in self.called}
-        wrong = frozenset(file for file, rank in self.called.items() if said[file] and rank not in said[file])
+        wrong = frozenset(
+            file
+            for file, rank in self.called.items()
+            if (said[file] and rank not in said[file]) or len(self._members_of(file)) > 1
+        )
         right = any(rank and said[file] == {rank} for file, rank in self.called.items())
         return wrong if right or not wrong else frozenset(self.called)
 
     def said(self, file: str | None) -> set[int]:
         """The ranks that the processes of a log give as their own."""
-        of_all = self._members[max(self._members)] if self._members else {}
-        return self._spoken.get(file, set()) | of_all.get(file, set())
+        return self._spoken.get(file, set()) | self._members_of(file)
+
+    def _members_of(self, file: str | None) -> set[int]:
+        """The members of the largest communicator that a log holds."""
+        return self._members[max(self._members)].get(file, set()) if self._members else set()
 
 
 def _add(known: dict[str | None, set[int]], file: str | None, rank: int) -> None:
