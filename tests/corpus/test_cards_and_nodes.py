@@ -90,3 +90,26 @@ def test_a_node_that_came_up_again_went_down() -> None:
     log = _STEPS + "slurmctld: error: Node k9 unexpectedly rebooted boot_time=77 last response=12\n"
     found = judging.verdict(log, exit_code=1)
     assert (found.cause, found.action) == ("node_failure", "restart_elsewhere")
+
+
+_FOUR = "".join(f"m{n}: ranks {4 * n}-{4 * n + 3}\n" for n in range(4))
+_LISTED = "gpu hosts: " + " ".join(f"m{n} (rank {4 * n}-{4 * n + 3})" for n in range(4)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "missing", "judged"),
+    [
+        (_FOUR, range(8, 12), ("restart_elsewhere", "m2")),
+        (_LISTED, range(4), ("restart_elsewhere", "m0")),
+        (_FOUR, range(9, 12), ("restart", None)),
+        (_FOUR, range(10, 14), ("restart", None)),
+        ("", range(8, 12), ("restart", None)),
+    ],
+    ids=["one-node", "listed", "all-but-one", "of-two-nodes", "not-known"],
+)
+def test_a_node_all_of_whose_ranks_are_missed_is_left_out(
+    head: str, missing: range, judged: tuple[str, str | None]
+) -> None:
+    log = head + _STEPS + "".join(_WAITED.format(rank) for rank in range(16) if rank not in missing)
+    found = judging.verdict(log, exit_code=1, world_size=16)
+    assert (found.cause, found.action, found.node) == ("nccl_timeout", *judged)

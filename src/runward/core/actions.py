@@ -124,14 +124,16 @@ def _special(
 def _of_timeout(book: casebook.Casebook, suspects: "missed.Suspects | None") -> failures.Action | None:
     """A program that parts its ranks would do so again, as would a work of one rank that the others do not wait out.
 
-    One that waits for ever at its start is set up wrong.
+    One that waits for ever at its start is set up wrong; where all ranks of one node are missed, it is the node.
     """
     from runward.core import unlike_calls  # noqa: PLC0415 -- a start without it is shorter
 
     if unlike_calls.split(book) is not None or unlike_calls.torn(book) is not None:
         return _A.HOLD
     worked = suspects is not None and suspects.work is not None
-    return _A.CHANGE if worked or _at_start(book) else None
+    if worked or _at_start(book):
+        return _A.CHANGE
+    return _A.RESTART_ELSEWHERE if suspects is not None and suspects.node else None
 
 
 def _comes_again(chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:

@@ -32,6 +32,13 @@ def suspects(
     book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
 ) -> missed.Suspects | None:
     """The ranks that did not join the collective that the others waited in; None when nothing names one."""
+    told = _missed(book, found, ctx)
+    return missed.placed(told, book) if told is not None else None
+
+
+def _missed(
+    book: casebook.Casebook, found: list[candidates.Candidate], ctx: context.Context
+) -> missed.Suspects | None:
     return (
         _recorded(ctx, behind=True)
         or named(book)
@@ -39,7 +46,7 @@ def suspects(
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
-        or _torn(book)
+        or unlike_calls.both(book)
         or _reached(book)
         or _recorded(ctx, behind=False)
         or _stacks(book)
@@ -287,16 +294,6 @@ def _other_call(book: casebook.Casebook) -> missed.Suspects | None:
     what = f"{op} of {numel}" if numel else op
     ranks = (entry.signal.rank,) if entry.signal.rank is not None else ()
     return missed.Suspects(ranks, f"it is in {what}, all others are not", proven=False, entries=(entry,))
-
-
-def _torn(book: casebook.Casebook) -> missed.Suspects | None:
-    """Two ranks in calls that never meet: which of them took the wrong way nothing tells, nor who of the others."""
-    both = unlike_calls.torn(book)
-    if both is None:
-        return None
-    one, other = (entry.signal.rank for entry in both)
-    why = f"ranks {one} and {other} wait for each other in different calls"
-    return missed.Suspects((), why, proven=False, entries=both)
 
 
 def _stuck(book: casebook.Casebook) -> missed.Suspects | None:

@@ -248,9 +248,13 @@ def _verdict(
         certainty=_certainty(finding, ctx),
         summary=_summary(finding, rank),
         rank=rank,
-        node=chosen.node or (ctx.node if chosen.cause is not _C.NONE else None),
+        node=_missed_node(finding) or chosen.node or (ctx.node if chosen.cause is not _C.NONE else None),
         root=fingerprint(chosen),
     )
+
+
+def _missed_node(finding: Finding) -> str | None:
+    return finding.suspects.node if finding.suspects is not None else None
 
 
 def _rank(finding: Finding, book: casebook.Casebook, ctx: context.Context) -> int | None:

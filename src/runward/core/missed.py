@@ -1,6 +1,6 @@
 """Ranks that did not come where others waited, and how that is known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runward.core import casebook, failures
 
@@ -16,6 +16,8 @@ class Suspects:
     entries: tuple[casebook.Entry, ...] = ()
     proof: tuple[failures.Evidence, ...] = ()
     """What does not stand in the log."""
+    node: str = ""
+    """The one node whose ranks these are: all of them, and it holds several."""
     work: casebook.Entry | None = None
     """A work that it does alone and that takes longer than the others wait."""
 
@@ -33,3 +35,11 @@ class Suspects:
 
 
 _NAMED = 8
+
+
+def placed(found: Suspects, book: casebook.Casebook) -> Suspects:
+    """The suspects, with the one node of several whose ranks they are."""
+    known = book.voices
+    nodes = known.nodes if len(found.ranks) > 1 else ()
+    on = [node for node in nodes if known.on_node(node) == set(found.ranks)]
+    return replace(found, node=on[0]) if len(on) == 1 and len(nodes) > 1 else found

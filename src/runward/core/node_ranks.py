@@ -37,8 +37,8 @@ _RANKS_ON = (
 """Lists of the ranks of a node."""
 _SPANS = (
     rf"(?<![\w.-]){_NO_HOST}"
-    r"(?P<node>[A-Za-z][\w.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3}): "
-    r"ranks? (?P<first>\d{1,5})(?:-|\.\.)(?P<last>\d{1,5})\b"
+    r"(?P<node>[A-Za-z][\w.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3})(?:: ranks? | ?\((?:ranks? )?)"
+    r"(?P<first>\d{1,5})(?:-|\.\.)(?P<last>\d{1,5})\b"
 )
 """Machines with the span of their ranks, several in a line."""
 _RANK_ON = (

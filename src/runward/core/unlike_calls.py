@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple
 
-from runward.core import casebook
+from runward.core import casebook, missed
 
 _FOR_ALL = (
     *("BROADCAST", "ALLREDUCE", "REDUCE", "BARRIER", "ALLREDUCE_COALESCED"),
@@ -53,6 +53,16 @@ def torn(book: casebook.Casebook) -> tuple[casebook.Entry, casebook.Entry] | Non
             if operation(other) != said:
                 return other, entry
     return None
+
+
+def both(book: casebook.Casebook) -> missed.Suspects | None:
+    """Two ranks in calls that never meet: which of them took the wrong way nothing tells, nor who of the others."""
+    found = torn(book)
+    if found is None:
+        return None
+    one, other = (entry.signal.rank for entry in found)
+    why = f"ranks {one} and {other} wait for each other in different calls"
+    return missed.Suspects((), why, proven=False, entries=found)
 
 
 def operation(entry: casebook.Entry) -> Operation:
