@@ -74,3 +74,17 @@ def test_a_cited_line_says_nothing(line: str) -> None:
 )
 def test_what_looks_like_a_citation_and_is_none_counts(line: str, rank: int | None) -> None:
     assert judging.guess(f"{line}\n") == ("cuda_error", rank)
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        "runward: attempt 1 ended at step 29: gpu_oom (likely): the run ran out of GPU memory",
+        "runward: fit: attempt 2 ended: host_oom (proven): the kernel killed it: Out of memory: Killed process 71",
+    ],
+)
+def test_what_we_said_of_another_run_in_the_same_terminal_is_not_this_ones(notice: str) -> None:
+    for context in ({"exit_code": 0}, {"process": "running"}):
+        assert judging.verdict(f"{notice}\n{_STEPS}", **context).cause == "none"
+        assert judging.verdict(f"{_STEPS}{notice}\n", **context).cause == "none"
+    assert judging.verdict(_FAILED["memory"] + notice + "\n", exit_code=1).cause == "gpu_oom"
