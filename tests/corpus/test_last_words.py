@@ -82,3 +82,51 @@ def test_the_rank_that_a_list_of_all_shows_behind_is_the_one(word: str) -> None:
     assert judging.guess(steps + even, **_HANGS) == ("hang", None)
     two = _BEATS.format("03:40", w=word, a=210, b=209, c=209)
     assert judging.guess(steps + beats + two, **_HANGS) == ("hang", None)
+
+
+_WAITED = (
+    "[rank{0}]:[E503 16:20:01.5 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=30612, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800074 milliseconds "
+    "before timing out.\n"
+)
+_ROUNDS = {
+    "in-turn": ("lap {n} begun", "lap {n} ready"),
+    "reads": ("reading part {n}/8", "part {n}/8 read (0.{r} s)", "part 8/8 read", "waiting at the barrier"),
+    "own-number": ("saving shard {r}", "shard {r} written"),
+}
+
+
+def _rounds(kind: str, rank: int, *, stops: bool) -> str:
+    rows = [row.format(n=n, r=rank) for n in (5, 6) for row in _ROUNDS[kind][:2]]
+    rows += [row.format(n=7, r=rank) for row in (_ROUNDS[kind][:1] if stops else _ROUNDS[kind])]
+    return "".join(f"{row}\n" for row in rows)
+
+
+@pytest.mark.parametrize("timed_out", [False, True])
+@pytest.mark.parametrize("kind", ["in-turn", "reads"])
+@pytest.mark.parametrize("late", [0, 2])
+def test_the_rank_that_stopped_where_all_others_went_on_is_the_one(
+    kind: str, late: int, timed_out: bool
+) -> None:
+    logs = {f"rank{r}.log": _rounds(kind, r, stops=r == late) for r in range(4)}
+    if timed_out:
+        logs = {
+            name: text + ("" if str(late) in name else _WAITED.format(name[4])) for name, text in logs.items()
+        }
+    found = judging.verdict(logs, **({"exit_code": 1} if timed_out else _HANGS))
+    assert (found.cause in ("hang", "nccl_timeout"), found.rank) == (True, late)
+
+
+@pytest.mark.parametrize("late", [(), (1, 2), (0, 1, 2)], ids=["none", "two", "all-but-one"])
+@pytest.mark.parametrize("kind", _ROUNDS)
+def test_where_none_or_several_stopped_nobody_is_named(kind: str, late: tuple[int, ...]) -> None:
+    logs = {f"rank{r}.log": _rounds(kind, r, stops=r in late) for r in range(4)}
+    assert judging.verdict(logs, **_HANGS).rank is None
+
+
+def test_a_rank_that_others_cannot_be_compared_with_is_not_behind() -> None:
+    logs = {f"rank{r}.log": _rounds("in-turn", r, stops=False) for r in range(4)}
+    other = {**logs, "rank2.log": "collecting samples\n" * 4}
+    assert judging.verdict(other, **_HANGS).rank is None
+    ahead = {**logs, "rank2.log": logs["rank2.log"] + "lap 8 begun\n"}
+    assert judging.verdict(ahead, **_HANGS).rank is None

@@ -186,6 +186,7 @@ def _retold(child: _Child, log: diagnose.Log, book: casebook.Casebook) -> None:
                 case "edges":
                     if len(book.edges) < casebook.MAX_FILES:
                         book.edges[log.source.file] = casebook.Edges(*row)
+                        book.file_ranks.name(log.source)
                 case _:
                     notes += row
     except EOFError:

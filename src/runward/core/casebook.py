@@ -162,6 +162,7 @@ class Casebook:
         if source.file not in self.edges and len(self.edges) >= MAX_FILES:
             return
         edges = self.edges.setdefault(source.file, Edges(node=source.node or ""))
+        self.file_ranks.name(source)
         if len(edges.head) < HEAD:
             edges.head += data[: HEAD - len(edges.head)]
         edges.tail = (edges.tail + data[-TAIL:])[-TAIL:] if len(data) < TAIL else data[-TAIL:]

@@ -264,7 +264,7 @@ def _step_behind(book: casebook.Casebook) -> missed.Suspects | None:
 
 def _apart(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank whose last words, or place in a list of all, are unlike those of all others."""
-    return last_words.behind(book) or last_words.elsewhere(book)
+    return last_words.behind(book) or last_words.elsewhere(book) or last_words.stopped(book)
 
 
 def _barrier(book: casebook.Casebook) -> missed.Suspects | None:

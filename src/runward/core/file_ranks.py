@@ -19,6 +19,11 @@ class FileRanks:
     _members: dict[int, dict[str | None, set[int]]] = field(default_factory=dict)
     """By the size of a communicator: the ranks in it."""
 
+    def name(self, source: signals.Source) -> None:
+        """A log is read."""
+        if source.rank is not None and len(self.called) < _MOST_FILES:
+            self.called[source.file] = source.rank
+
     def hear(self, signal: signals.Signal) -> None:
         """Take what one line says."""
         if signal.file_rank is not None and len(self.called) < _MOST_FILES:

@@ -4,7 +4,7 @@ Of ranks that say the same in turn one that went on to say something else, once 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from runward.core import casebook, failures, missed, prefixes, regexes, signals
@@ -18,6 +18,11 @@ _GLUED = r"(?<=[\w.%)])(?=\[\d\d:\d\d:\d\d\] |\[?[Rr]ank ?\d{1,5}[\]: ])"
 """Where a process wrote before another one had ended its line."""
 _ENDS = r"Traceback \(most recent call last\)|terminate called|Fatal Python error|\*\*\* "
 """What begins the last words of a process that fails: they are no sign of where it stood."""
+_FOR_OTHERS = (
+    r"(?i)\bwait(?:s|ing|ed)?\b.{0,20}?\b(?:at|in|on|for)\b.{0,30}?\b"
+    r"(?:barrier|others?|peers|ranks|workers|hosts|everyone|all|collective|all[_-]?reduce|broadcast)\b"
+)
+"""Words of a rank that is before the others, and waits for them."""
 _LEAST, _OFTEN = 3, 3
 """Ranks of a list; how often ranks say what they say in turn."""
 _MOST_LINES, _LINE, _MOST_RANKS = 2000, 400, 1024
@@ -71,9 +76,38 @@ def elsewhere(book: casebook.Casebook) -> missed.Suspects | None:
     spoken = sum(one.shape == last.shape for lines in said.values() for one in lines)
     points = {(own[-1].shape, own[-1].at)} if own else set()
     points |= {(lines[-1].shape, lines[-1].at) for rank, lines in said.items() if rank != odd[0]}
-    if len(points) != 1 or spoken != 1:
+    if len(points) != 1 or spoken != 1 or regexes.ready(_FOR_OTHERS).search(last.text):
         return None
     return _suspect(odd[0], "its last words are unlike those of all others, which stand at the same", last)
+
+
+def stopped(book: casebook.Casebook) -> missed.Suspects | None:
+    """The one rank whose last words all others said too, before they went on to say what they all said last."""
+    said = _said(book, _complaints(book))
+    if len(said) < _LEAST or set(said) != set(range(len(said))) or not book.ranks <= said.keys():
+        return None
+    points = {rank: [_point(rank, one) for one in own] for rank, own in said.items()}
+    told = Counter(own[-1] for own in points.values())
+    (point, count), *_ = told.most_common(1)
+    odd = [rank for rank, own in points.items() if own[-1] != point]
+    if count != len(said) - 1 or len(odd) != 1:
+        return None
+    last, others = points[odd[0]][-1], [own for rank, own in points.items() if rank != odd[0]]
+    if point in points[odd[0]] or not all(last in own for own in others):
+        return None
+    why = "all others said what it said last, and went on"
+    return _suspect(odd[0], why, said[odd[0]][-1])
+
+
+def _point(rank: int, one: Said) -> tuple[str, str]:
+    """What a rank says, and at which number, where that is not its own."""
+    return one.shape, "" if one.at == str(rank) else one.at
+
+
+def _complaints(book: casebook.Casebook) -> set[tuple[str | None, int | None]]:
+    """Where lines stand by which ranks fail."""
+    entries = book.entries(signals.Role.ROOT, signals.Role.ECHO)
+    return {(signals.whole(one.signal.file), one.signal.offset) for one in entries}
 
 
 def _suspect(rank: int, why: str, line: Said) -> missed.Suspects:
@@ -82,7 +116,9 @@ def _suspect(rank: int, why: str, line: Said) -> missed.Suspects:
     return missed.Suspects((rank,), why, proven=False, proof=(proof,))
 
 
-def _said(book: casebook.Casebook) -> dict[int, list[Said]]:
+def _said(
+    book: casebook.Casebook, complaints: Container[tuple[str | None, int | None]] = ()
+) -> dict[int, list[Said]]:
     """The last lines of each rank, in their order, until it fails."""
     owners = _owners(book)
     said: dict[int, list[Said]] = {}
@@ -94,11 +130,11 @@ def _said(book: casebook.Casebook) -> dict[int, list[Said]]:
         for text, offset in pieces:
             front = prefixes.split(text)
             rank = front.rank if front.rank is not None else book.voices.rank(front.voice)
-            rank = owners.get(file) if rank is None else rank
+            rank = owners.get(file, book.rank_of_file(file)) if rank is None else rank
             body = front.body.strip()
             if rank is None or rank in ended or not body or rank > _MOST_RANKS:
                 continue
-            if regexes.ready(_ENDS).match(body):
+            if regexes.ready(_ENDS).match(body) or (file, offset) in complaints:
                 ended.add(rank)
                 continue
             number = regexes.ready(_NUMBER).search(body)
