@@ -173,3 +173,18 @@ def _holds_several(text: bytes) -> bool:
 def _distinct(told: Mapping[str | None, int | None]) -> bool:
     known = [number for number in told.values() if number is not None]
     return len(set(known)) == len(known) > 1
+
+
+_STAMPED = rb"(?m)^\[?\d{4}-\d\d-\d\d[T ][\d:.,Z+]{8,20}\]? - (\d{1,5}) - [A-Za-z_][\w.]{0,80} - "
+"""Lines with a number between their stamp and the name of their logger."""
+
+
+def stamped(book: casebook.Casebook) -> Mapping[str, int]:
+    """The ranks of nodes, one each, that their logs tell: a number in each line, which counts the logs from 0."""
+    logs = [edges for edges in book.edges.values() if edges.node]
+    told: dict[str, set[str]] = {}
+    for edges in logs if len(logs) > 1 else ():
+        numbers = regexes.ready(_STAMPED).findall(edges.head[:_FRONT])
+        told.setdefault(edges.node, set()).update(number.decode() for number in numbers)
+    found = {node: int(min(numbers)) for node, numbers in told.items() if len(numbers) == 1}
+    return found if len(found) == len(logs) and {*found.values()} == {*range(len(logs))} else {}

@@ -103,6 +103,7 @@ def learn(book: casebook.Casebook) -> Roster:
                     said.channel(line[:_LINE].decode("utf-8", "replace"))
                 case worth.Kind.TASK if not launched:
                     said.nodes.tasks(line[:_LINE].decode("utf-8", "replace"))
+    said.stamps()
     rows = tuple(elastic_table.rows(book))
     for row in rows:
         said.bind(row.rank, row.node, row.local, row.pid)
@@ -264,6 +265,12 @@ class _Said:
         if len(self._fronts) < voices.MAX_VOICES:
             self._fronts[front, self._node] = told
         return told
+
+    def stamps(self) -> None:
+        """Take what the logs of nodes with one rank each tell in each line."""
+        for node, rank in homes.stamped(self._book).items():
+            self._book.voices.on(node, (rank,))
+            self._book.voices.per_node(1)
 
     def communicators(self) -> None:
         """NCCL's communicators of all ranks: rank, device, bus and process in one line."""
