@@ -76,11 +76,13 @@ def test_what_the_nanny_of_a_killed_worker_says_is_the_cause(log: str, judged: t
         ("MEMLIMIT: Cannot exceed queue's hard limit(s). Job not submitted.\n", ("unschedulable", "change")),
         ('Unable to run job: job rejected: the requested project "vis" does not exist.\nExiting.\n', ("unschedulable", "change")),
         ("qsub: Unauthorized Request  MSG=group ACL is not satisfied: user z@k, queue big\n", ("unschedulable", "change")),
+        ("[ADMISSION RULE] ERROR: too many hosts for this queue\n", ("unschedulable", "change")),
+        ("salloc: error: Job submit/allocate failed: Invalid qos specification\n", ("unschedulable", "hold")),
         ("flux-run: ERROR: [Errno 1] unsatisfiable: no node has 16 GPUs\n", ("unschedulable", "change")),
         ("qsub: would exceed queue long's per-user limit of jobs in 'Q' state\n", ("unschedulable", "wait")),
         ("qsub: cannot connect to server head2 (errno=111)\n", ("unschedulable", "wait")),
     ],
-    ids=["torque", "pbs", "lsf", "grid-engine", "acl", "flux", "too-many", "server"],
+    ids=["torque", "pbs", "lsf", "grid-engine", "acl", "oar", "slurm", "flux", "too-many", "server"],
 )  # fmt: skip
 def test_a_queue_that_refuses_a_job_says_so(log: str, judged: tuple[str, str]) -> None:
     assert _judged(log, 1) == judged
@@ -112,10 +114,27 @@ def test_a_library_that_does_not_load_is_no_abort(log: str, code: int, cause: st
             "AssertionError: Expected the number of experts to be divisible by expert parallel size",
             "config_error",
         ),
+        ("RuntimeError: Device mesh must not be larger than the world size 8, got 16", "config_error"),
+        ("AssertionError: n_layers (30) must divide the number of pipeline stages", "config_error"),
+        ("AssertionError: the tp size 8 should be divided by 12", "config_error"),
+        ("ValueError: You set `--ntasks=4` in your SLURM bash script, but `devices=2`", "config_error"),
         ("RuntimeError: the checkpoint was saved by tp(4) ranks, 4 != world size 8", "exception"),
         ("ValueError: sample 77 has 13 tokens and is not divisible by 4", "exception"),
     ],
-    ids=["world", "product", "layers", "heads", "dims", "experts", "saved", "sample"],
+    ids=[
+        "world",
+        "product",
+        "layers",
+        "heads",
+        "dims",
+        "experts",
+        "mesh",
+        "layers-2",
+        "tp",
+        "tasks",
+        "saved",
+        "sample",
+    ],
 )
 def test_parallel_sizes_that_do_not_fit_are_the_configurations(message: str, cause: str) -> None:
     assert _judged(f"{_RAISED}{message}\n")[0] == cause
