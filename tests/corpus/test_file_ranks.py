@@ -166,3 +166,23 @@ def test_what_a_kernel_says_beside_the_log_is_of_the_machine_beside_it(
     log = _comm("a7", 0) + _comm("a9", 4) + _GONE
     found = judging.verdict(log, exit_code=1, dmesg="[182.11] " + _XID, **known)
     assert (found.cause, found.rank) == ("gpu_hardware", rank)
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["files", "sections"])
+@pytest.mark.parametrize("name", ["st-{}.log", "rack7_{}.out", "out.{}.txt"])
+@pytest.mark.parametrize(
+    ("numbers", "signed", "rank"),
+    [((21, 22, 23), False, None), ((1, 2, 3), False, None), ((0, 1, 2), False, 2), ((1, 2, 3), True, 2)],
+    ids=["machines", "from-one", "from-zero", "others-agree"],
+)
+def test_numbers_without_a_word_are_ranks_where_they_begin_with_zero(
+    name: str, joined: bool, numbers: tuple[int, ...], signed: bool, rank: int | None
+) -> None:
+    failed = 22 if 22 in numbers else 2
+    logs = {
+        name.format(n): "step 1 loss 2\n"
+        + (_FAULT if n == failed else _LOST.format(front=f"[rank{n}]: " if signed else ""))
+        for n in numbers
+    }
+    found = judging.verdict(_joined(logs) if joined else logs, exit_code=1)
+    assert (found.cause, found.rank) == ("exception", rank)

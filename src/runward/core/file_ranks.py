@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass, field
 
-from runward.core import signals
+from runward.core import log_names, signals
 
 _MOST_FILES, _MOST_RANKS = 4096, 16
 
@@ -42,6 +42,9 @@ class FileRanks:
             if (said[file] and rank not in said[file]) or len(self._members_of(file)) > 1
         )
         right = any(rank and said[file] == {rank} for file, rank in self.called.items())
+        counted = {file: rank for file, rank in self.called.items() if _only_counts(file)}
+        if 0 not in counted.values() and not right:
+            wrong |= counted.keys()  # ranks count from 0: these are machines, or tasks that count from 1
         return wrong if right or not wrong else frozenset(self.called)
 
     def said(self, file: str | None) -> set[int]:
@@ -51,6 +54,10 @@ class FileRanks:
     def _members_of(self, file: str | None) -> set[int]:
         """The members of the largest communicator that a log holds."""
         return self._members[max(self._members)].get(file, set()) if self._members else set()
+
+
+def _only_counts(file: str | None) -> bool:
+    return log_names.only_counts(signals.section(file) or file or "")
 
 
 def _add(known: dict[str | None, set[int]], file: str | None, rank: int) -> None:

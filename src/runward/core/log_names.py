@@ -93,6 +93,17 @@ def rank_of(path: str) -> int | None:
     return None
 
 
+def only_counts(path: str) -> bool:
+    """Whether the rank of a name is a number at its end without a word for what it counts.
+
+    >>> [only_counts(name) for name in ("fit-3.log", "fit-rank3.log", "worker-3.log", "0/3.log", "3/stderr.log")]
+    [True, False, False, False, False]
+    """
+    name = path.rpartition("/")[2]
+    plain = any(regexes.ready(pattern).search(name) for pattern in _MARKED[2:5])
+    return plain and not any(regexes.ready(pattern).search(name) for pattern in _MARKED[:2])
+
+
 def node_of(path: str) -> str | None:
     """The machine whose log `path` is by its name.
 
