@@ -82,3 +82,31 @@ def test_a_step_that_is_skipped_is_ordinary_while_the_scale_is_of_use(scale: str
 def test_a_machine_that_is_only_held_is_idle(log: str, judged: tuple[str, str]) -> None:
     found = judging.verdict(log, process="running", gpu_util=0, silent_s=9000)
     assert (found.cause, found.action) == judged
+
+
+_ROWS = "".join(
+    f"10:00:0{n} rank {r} | step {n}/900 {what}\n"
+    for n in range(1, 7)
+    for what in ("begin", "backward", "done")
+    for r in range(4)
+)
+
+
+@pytest.mark.parametrize(
+    ("behind", "silent", "judged"),
+    [
+        (2, 320, ("hang", 2)),
+        (2, 200, ("none", None)),
+        (0, 320, ("none", None)),
+        (None, 320, ("none", None)),
+        (0, 700, ("hang", 0)),
+    ],
+    ids=["missed", "soon", "the-first", "alike", "ten-minutes"],
+)
+def test_a_rank_for_which_the_others_wait_is_missed_sooner(
+    behind: int | None, silent: int, judged: tuple[str, int | None]
+) -> None:
+    begun = "".join(f"10:00:07 rank {r} | step 7/900 begin\n" for r in range(4))
+    ready = "".join(f"10:00:07 rank {r} | step 7/900 backward\n" for r in range(4) if r != behind)
+    found = judging.verdict(_ROWS + begun + ready, process="running", silent_s=silent)
+    assert (found.cause, found.rank) == judged

@@ -5,6 +5,8 @@ from runward.core import candidates, casebook, context, exits, failures, rules, 
 _C, _A = failures.Cause, failures.Action
 SILENT_S = 600.0
 """Silence of a live run from which it is called a hang."""
+SURE_S, _SEVERAL = 300.0, 3
+"""The same where it makes steps, and several ranks tell that they wait for one that is not the first."""
 PATIENT_S = 3600.0
 """The same while it evaluates, compiles, saves or loads."""
 FRESH_S = 120.0
@@ -135,7 +137,19 @@ def _standing_still(book: casebook.Casebook, ctx: context.Context) -> candidates
 def _silent(book: casebook.Casebook, ctx: context.Context) -> bool:
     if ctx.silent_s is None or (ctx.checkpoint_age_s is not None and ctx.checkpoint_age_s < FRESH_S):
         return False
-    return ctx.silent_s >= (PATIENT_S if _busy(book) else SILENT_S)
+    if _busy(book):
+        return ctx.silent_s >= PATIENT_S
+    return ctx.silent_s >= SILENT_S or (ctx.silent_s >= SURE_S and _one_is_missed(book))
+
+
+def _one_is_missed(book: casebook.Casebook) -> bool:
+    """Whether the others wait for one rank; the first may do a work of its own for all."""
+    if not book.progress or len(book.ranks) < _SEVERAL:
+        return False
+    from runward.core import collectives  # noqa: PLC0415 -- few runs are silent
+
+    told = collectives.of_silence(book)
+    return told is not None and bool(told.rank)
 
 
 def _waits(book: casebook.Casebook) -> casebook.Entry | None:
