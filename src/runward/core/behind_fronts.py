@@ -33,4 +33,5 @@ class Classes:
 
 
 def _of_classes(rule: rules.Rule) -> bool:
-    return rule.body and rule.role is signals.Role.ROOT and rule.name != "python_exception"
+    blames = rule.role in (signals.Role.ROOT, signals.Role.ECHO)
+    return rule.body and blames and rule.name != "python_exception"

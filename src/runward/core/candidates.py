@@ -135,7 +135,7 @@ def _of_opener(entry: casebook.Entry, one: tracebacks.Traceback, book: casebook.
 
 TASK_KILLED = "slurm_task_killed"
 """The rule for a task that srun saw killed."""
-_FIRST_TASKS = {TASK_KILLED: 35, "slurm_task_aborted": 18}
+_FIRST_TASKS = {TASK_KILLED: 35, "slurm_task_aborted": 18, "slurm_task_exit": 15}
 """What srun's word on the first such task weighs: as any launcher's of a SIGKILL; above what it ends itself."""
 TORN_DOWN = ("slurm_teardown", "slurm_cancelled")
 """The rules for a step of Slurm that ends, and for its tasks that are ended."""

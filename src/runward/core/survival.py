@@ -4,7 +4,7 @@ import bisect
 import math
 from collections.abc import Sequence
 
-from runward.core import candidates, casebook, context, failures, rules, signals
+from runward.core import candidates, casebook, context, failures, regexes, rules, signals
 
 _C = failures.Cause
 _COLLECTIVE = (_C.NCCL_TIMEOUT, _C.DISTRIBUTED_TIMEOUT, _C.HANG, _C.NCCL_ERROR)
@@ -67,6 +67,8 @@ def survived(
     """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
     if candidate.entry is None:
         return False
+    if _long_before(candidate, book):
+        return True
     if candidate.ends or candidate.terminal:
         return _went_on(candidate, book, ctx)
     if not book.advances or (book.advances[-1].order < candidate.order and len(book.progress) < 2):
@@ -80,6 +82,20 @@ def survived(
     if not well and (candidate.file, candidate.rank) in book.streams:
         later = [one for one in later if one.rank == candidate.rank]  # it tells its own steps
     return len({one.step for one in later}) >= _needed(candidate, ctx, well=well)
+
+
+_A_DAY_S = 86400.0
+"""Clocks of two logs may be kept in different zones."""
+_YEAR = r"\b20\d\d\b"
+"""A stamp that tells none is only guessed to be of this year."""
+
+
+def _long_before(candidate: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether steps were made more than a day after its stamp, wherever it is printed: a machine's log is old, too."""
+    at = candidate.at
+    if at is None or not regexes.ready(_YEAR).search(candidate.text[:80]):
+        return False
+    return len({one.step for one in book.advances if one.at and one.at - at > _A_DAY_S}) >= _AGAIN
 
 
 def _needed(candidate: candidates.Candidate, ctx: context.Context, *, well: bool) -> int:
