@@ -26,6 +26,8 @@ _FOR_OTHERS = (
 _LEAST, _OFTEN = 3, 3
 """Ranks of a list; how often ranks say what they say in turn."""
 _MOST_LINES, _LINE, _MOST_RANKS = 2000, 400, 1024
+_MANY_LINES, _ALL_LINES = 64, 16384
+"""Lines of each of many logs, and of all of them, that are looked at."""
 
 
 class Said(NamedTuple):
@@ -43,7 +45,7 @@ class Said(NamedTuple):
 def behind(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank that the last line with the steps of all shows behind the others, which are all at the same."""
     for file, edges in book.edges.items():
-        for text, offset in reversed(list(_lines(edges, b"rank"))):
+        for text, offset in reversed(list(_lines(edges, b"rank", _MOST_LINES))):
             told = {int(one["rank"]): int(one["step"]) for one in regexes.ready(_LISTED).finditer(text)}
             if len(told) < _LEAST:
                 continue
@@ -121,11 +123,14 @@ def _said(
 ) -> dict[int, list[Said]]:
     """The last lines of each rank, in their order, until it fails."""
     owners = _owners(book)
+    most = min(_MOST_LINES, max(_MANY_LINES, _ALL_LINES // max(1, len(book.edges))))
     said: dict[int, list[Said]] = {}
     for file, edges in book.edges.items():
         ended = set[int]()
         pieces = (
-            (piece, at) for text, at in _lines(edges, b"") for piece in regexes.ready(_GLUED).split(text)
+            (piece, at)
+            for text, at in _lines(edges, b"", most)
+            for piece in regexes.ready(_GLUED).split(text)
         )
         for text, offset in pieces:
             front = prefixes.split(text)
@@ -151,12 +156,12 @@ def _owners(book: casebook.Casebook) -> dict[str | None, int | None]:
     return {file: next(iter(own)) for file, own in ranks.items() if len(own) == 1}
 
 
-def _lines(edges: casebook.Edges, word: bytes) -> Iterator[tuple[str, int]]:
+def _lines(edges: casebook.Edges, word: bytes, most: int) -> Iterator[tuple[str, int]]:
     """The last lines that hold a word, with their offsets."""
     at = edges.size - len(edges.tail)
     lines = edges.tail.splitlines(keepends=True)
-    at += sum(map(len, lines[:-_MOST_LINES]))
-    for raw in lines[-_MOST_LINES:]:
+    at += sum(map(len, lines[:-most]))
+    for raw in lines[-most:]:
         if word in raw and raw.strip():
             yield raw[:_LINE].decode("utf-8", "replace"), at
         at += len(raw)
