@@ -111,10 +111,9 @@ def of_one_card(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
     if {entry.signal.rank for entry in told} != {chosen.rank} or len(deaths) < _OTHER_STEPS:
         return False
     nodes = {node for entry in told if (node := _title(entry, book))}
-    return len(set(deaths)) == len(deaths) and len(nodes) < _TWO
+    return len(set(deaths)) == len(deaths) and len(nodes) <= 1
 
 
-_TWO = 2
 _ATTEMPT = (
     rb"(?im)^\W*(?:attempt|try|run|restart|launch)\W{0,2}\d{1,4}\b.{0,40}?"
     rb"\bon (?:node |host )?([a-z][\w.-]*\d)\b"
