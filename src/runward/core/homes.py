@@ -12,6 +12,7 @@ from runward.core import casebook, log_names, prefixes, regexes, rules, signals,
 _OWN = (
     rb"(?im)(?<![a-z_])rank[=:] ?['\"]?(?P<rank>\d{1,6})['\"]?[,; ]{1,3}world_?size[=:]"
     rb"|^(?:export |env:? |\+ |declare -x )?(?-i:RANK)=['\"]?(?P<env>\d{1,6})['\"]?\s*$"
+    rb"|\bglobal_ranks=\[(?P<agent>\d{1,6})\]"
 )
 _NODE = rb"(?i)(?<![a-z_])(?:node|machine)[_-]rank[ =:]{1,3}(?P<index>\d{1,4})\b"
 _COUNT = rb"nproc[_-]per[_-]node[ =:]{1,3}(?P<count>\d{1,3})\b"
@@ -32,13 +33,21 @@ class Home(NamedTuple):
 
     def covers(self, voice: voices.Voice) -> bool:
         """Whether it is the home of a speaker: one that names no rank for sure, and no node but that of its log."""
-        if voice.node == self.node:
+        if _bare(voice.node) == _bare(self.node):
             voice = voice._replace(node="")
         return not voice.node and (voice.assumed or voice == voices.NOBODY)
 
     def rank_of(self, voice: voices.Voice) -> int | None:
         """The rank of such a speaker."""
         return self.rank if voice.number is None or self.base is None else self.base + voice.number
+
+
+def _bare(node: str) -> str:
+    """The name of a machine as a title, `node 2`, and a log's name, `node_2`, have it alike."""
+    return node.translate(_JOINTS)
+
+
+_JOINTS = str.maketrans("", "", " _-")
 
 
 def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
@@ -50,9 +59,25 @@ def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
     if _distinct(bases):
         return {file: Home(base=base) for file, base in bases.items() if base is not None}
     ranks = {file: _rank(text) for file, text in pieces.items()}
-    if not _distinct(ranks) or any(map(_holds_several, pieces.values())):
+    if not _distinct(ranks):
+        ranks = _by_index(pieces)
+    if not _distinct(ranks) or any(_holds_several(text, ranks[file]) for file, text in pieces.items()):
         return {}
-    return {file: Home(rank) for file, rank in ranks.items() if rank is not None}
+    return {file: Home(rank, node=_node(file, book)) for file, rank in ranks.items() if rank is not None}
+
+
+def _by_index(pieces: Mapping[str | None, bytes]) -> Mapping[str | None, int | None]:
+    """The ranks of logs whose machines hold one each: those that sign with one give the machine's own number."""
+    told = {
+        file: {int(index) for index in regexes.ready(_NODE).findall(text)} for file, text in pieces.items()
+    }
+    ranks = {file: one.pop() if len(one) == 1 else None for file, one in told.items()}
+    signed = {
+        file: {int(rank) for rank in regexes.ready(_OTHERS).findall(text)} for file, text in pieces.items()
+    }
+    agree = [file for file, own in signed.items() if own and own == {ranks[file]}]
+    others = [file for file, own in signed.items() if own and own != {ranks[file]}]
+    return ranks if len(agree) > 1 and not others and None not in ranks.values() else {}
 
 
 def launches_several(book: casebook.Casebook) -> bool:
@@ -149,9 +174,9 @@ def _place(offset: int, head: int, left_out: int) -> int:
 
 
 def _rank(text: bytes) -> int | None:
-    if b"RANK=" not in text and b"world" not in text.lower():
+    if b"RANK=" not in text and b"global_ranks=" not in text and b"world" not in text.lower():
         return None  # most logs: the search below would cost them more than this
-    told = {int(one or other) for one, other in regexes.ready(_OWN).findall(text)}
+    told = {int(next(filter(None, found))) for found in regexes.ready(_OWN).findall(text)}
     return told.pop() if len(told) == 1 else None
 
 
@@ -166,8 +191,9 @@ def _base(text: bytes) -> int | None:
     return told.pop() * count if count and len(told) == 1 else None
 
 
-def _holds_several(text: bytes) -> bool:
-    return (_count(text) or 1) > 1 or regexes.ready(_OTHERS).search(text) is not None
+def _holds_several(text: bytes, own: int | None = None) -> bool:
+    others = {int(rank) for rank in regexes.ready(_OTHERS).findall(text)}
+    return (_count(text) or 1) > 1 or bool(others - {own})
 
 
 def _distinct(told: Mapping[str | None, int | None]) -> bool:

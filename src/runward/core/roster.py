@@ -35,7 +35,8 @@ _MARKS = (b"#", b"=", b"*", b"~", b"-", b">", b"$", b":")
 _NCCL = "NCCL INFO"
 _RANK = (
     r"(?i)(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )"
-    r"(?:(?:(?:global|world)[ _]?)?rank|process[ _](?:index|id)|slurm_procid|(?:(?:ompi|mv2)_comm_world|pmix?)_rank)"
+    r"(?:(?:(?:global|world|rpc)[ _]?)?rank|process[ _](?:index|id)|slurm_procid"
+    r"|(?:(?:ompi|mv2)_comm_world|pmix?)_rank)"
     r"['\"]?[ =:]{0,3}['\"]?(?P<rank>\d{1,6})(?![\w.])"
 )
 _LOCAL = (

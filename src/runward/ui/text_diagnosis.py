@@ -22,7 +22,8 @@ def lines(found: failures.Diagnosis, target: str) -> Iterator[str]:
 def _lines(found: failures.Diagnosis, target: str) -> Iterator[str]:
     verdict = found.verdict
     who = f", rank {verdict.rank}" if verdict.rank is not None else ""
-    node = f", node {verdict.node}" if verdict.node else ""
+    named = (verdict.node or "").removeprefix("node ")
+    node = f", node {named}" if named else ""
     yield f"{target}: {verdict.cause} ({verdict.certainty}{who}{node}) -> {verdict.action}"
     yield f"  {verdict.summary}"
     span = found.progress
