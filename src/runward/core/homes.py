@@ -58,7 +58,7 @@ def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
     bases = {file: _base(text) for file, text in pieces.items()}
     if _distinct(bases):
         return {file: Home(base=base) for file, base in bases.items() if base is not None}
-    ranks = {file: _rank(text) for file, text in pieces.items()}
+    ranks: Mapping[str | None, int | None] = {file: _rank(text) for file, text in pieces.items()}
     if not _distinct(ranks):
         ranks = _by_index(pieces)
     if not _distinct(ranks) or any(_holds_several(text, ranks[file]) for file, text in pieces.items()):
