@@ -56,3 +56,28 @@ def test_a_link_that_went_down_is_why_its_peers_timed_out() -> None:
     logs["h1.log"] = "h1 rank=1 peers=4\nh1 kernel: bnxt_en 0000:01:00.1 eth1: NIC Link is Down\n" + waited
     found = judging.verdict(logs, exit_code=1)
     assert (found.cause, found.action) == ("network", "restart_elsewhere")
+
+
+_WORKERS = "(EngineCore_0 pid=22) DEBUG 05-05 10:00:14 [ray_distributed_executor.py:263] workers: [{}]\n"
+_WORKER = "RayWorkerMetaData(worker=Actor(RayWorkerWrapper, 5c01a{n}), created_rank={made}, adjusted_rank={n}, ip='10.9.0.{ip}')"
+_OLD = "(RayWorkerWrapper pid=417, ip=10.9.0.4) ERROR 05-05 10:00:19 [worker_base.py:620] RuntimeError: The NVIDIA driver on your system is too old (found version 12020).\n"
+
+
+@pytest.mark.parametrize(("a_node", "rank"), [(1, 3), (2, None)])
+def test_the_worker_on_a_machine_has_the_rank_that_the_engine_gave_it(a_node: int, rank: int | None) -> None:
+    listed = ", ".join(
+        _WORKER.format(n=n, made=3 - n, ip=n // a_node + (1 if a_node == 1 else 3)) for n in range(4)
+    )
+    assert judging.verdict(_WORKERS.format(listed) + _OLD, exit_code=1).rank == rank
+
+
+def test_the_device_that_gave_what_another_one_did_not_is_the_one_of_the_doubted_result() -> None:
+    log = (
+        "ERROR:megatron.core.rerun_state_machine:Unexpected result tensor(nan, device='cuda:5') on rank 37 at iteration #12"
+        " invocation #1 (message='found NaN in local forward loss calculation')!\n"
+        "WARNING:megatron.core.rerun_state_machine:Rerun state machine: rewinding data iterators on rank 0\n"
+        "WARNING:megatron.core.rerun_state_machine:Second rerun: unexpected result is not reproducible on a different GPU,"
+        " therefore was likely incorrect (2.1377 != nan)\n"
+    )
+    found = judging.verdict(_STEPS + log, exit_code=17)
+    assert (found.cause, found.rank) == ("gpu_hardware", 37)

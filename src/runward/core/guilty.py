@@ -303,8 +303,17 @@ def _one_of_many(one: candidates.Candidate, seen: list[candidates.Candidate]) ->
     )
 
 
+def _doubted(case: whose.Case) -> int | None:
+    """The one rank whose result Megatron doubted, where another GPU then gave another one."""
+    if case.chosen.rule != "megatron_rerun_elsewhere":
+        return None
+    told = {entry.signal.rank for entry in case.book.of_rule("megatron_local_nan", "megatron_rerun")} - {None}
+    return told.pop() if len(told) == 1 else None
+
+
 _SURE = (
     _culprit,
+    _doubted,
     whose.spoken,
     whose.by_process,
     whose.by_pod,

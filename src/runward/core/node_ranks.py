@@ -48,6 +48,8 @@ _RANK_ON = (
     r"(?P<node>[a-z][\w.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3})\s*$"
 )
 """A line that says no more than where one rank is."""
+_ACTORS = r"\badjusted_rank=(?P<rank>\d{1,5}), ip='(?P<node>\d{1,3}(?:\.\d{1,3}){3})'"
+"""What vLLM says of its workers under Ray."""
 _NAMED_NODE = r"\b(?:node|host(?:name)?)[ =:]{1,3}(?P<node>[A-Za-z][\w.-]*\d)\b"
 _JOB_MAP = (
     rb"\bData for node: (?P<node>[\w.-]{1,80})"
@@ -113,6 +115,8 @@ class Nodes:
             ranks = range(int(span["first"]), int(span["last"]) + 1)
             if len(ranks) <= layouts.MOST_LOCAL:
                 self._bind_all(span["node"], range(len(ranks)), ranks)
+        for actor in regexes.ready(_ACTORS).finditer(body) if "adjusted_rank=" in body else ():
+            self._voices.on(actor["node"], (int(actor["rank"]),))
         alone = regexes.ready(_RANK_ON).search(body) if "rank" in body.lower() else None
         if alone is not None:
             self._voices.on(alone["node"], (int(alone["rank"]),))
