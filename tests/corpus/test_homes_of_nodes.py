@@ -81,3 +81,32 @@ def test_the_device_that_gave_what_another_one_did_not_is_the_one_of_the_doubted
     )
     found = judging.verdict(_STEPS + log, exit_code=17)
     assert (found.cause, found.rank) == ("gpu_hardware", 37)
+
+
+_UP = "".join(f"{task}: up on b{task + 1:02}\n" for task in range(4))
+_NODE_LOST = "srun: error: Node failure on b03\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "rank"),
+    [
+        (_UP, 2),
+        (_UP + "4: up on b03\n", None),
+        ("0: torchrun --nproc_per_node 8 fit.py\n" + _UP, None),
+        ("0: step 3 of b03\n1: loss on b03x\n", None),
+    ],
+    ids=["one-each", "two-tasks", "several-each", "other-words"],
+)
+def test_the_machine_that_is_lost_is_the_task_that_said_to_be_on_it(said: str, rank: int | None) -> None:
+    steps = "".join(f"0: iter {step}/900 loss 2.{step}\n" for step in range(1, 9))
+    found = judging.verdict(said + steps + _NODE_LOST, state="NODE_FAIL")
+    assert (found.cause, found.rank) == ("node_failure", rank)
+
+
+@pytest.mark.parametrize(("there", "rank"), [((0, 1, 3), 2), ((0, 1), None), ((0, 1, 2, 3), None)])
+def test_the_rank_that_the_store_lacks_is_the_one_whose_image_was_not_there(
+    there: tuple[int, ...], rank: int | None
+) -> None:
+    pulled = 'Warning  Failed  pod/t5-worker-x  Failed to pull image "reg/t5:v9": dial tcp 10.2.2.2:443: i/o timeout\n'
+    logs = {f"rank{n}.log": f"step 0\n{_LATE.format(n=n)}" for n in there}
+    assert judging.verdict({"events.txt": pulled, **logs}, exit_code=1).rank == rank

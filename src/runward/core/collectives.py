@@ -13,6 +13,7 @@ from runward.core import (
     casebook,
     context,
     failures,
+    joined,
     last_words,
     missed,
     regexes,
@@ -42,7 +43,8 @@ def _missed(
     return (
         _recorded(ctx, behind=True)
         or named(book)
-        or _came(book)
+        or joined.listed(book)
+        or joined.one_short(book)
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
@@ -84,7 +86,17 @@ def _recorded(ctx: context.Context, *, behind: bool) -> missed.Suspects | None:
 
 def of_silence(book: casebook.Casebook) -> missed.Suspects | None:
     """Who holds up a training that is merely silent: named by a tool, behind in calls, or elsewhere by its stack."""
-    asked = (named, _came, _counters, _reached, _stacks, _tabled, _step_behind, _apart)
+    asked = (
+        named,
+        joined.listed,
+        joined.one_short,
+        _counters,
+        _reached,
+        _stacks,
+        _tabled,
+        _step_behind,
+        _apart,
+    )
     return next((told for told in (ask(book) for ask in asked) if told is not None), None)
 
 
@@ -105,18 +117,6 @@ def named(book: casebook.Casebook) -> missed.Suspects | None:
     if not ranks:
         return None
     return missed.Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
-
-
-def _came(book: casebook.Casebook) -> missed.Suspects | None:
-    """Who is not in the last list of those that came: the few gaps between its ranks."""
-    told = book.with_field("came")
-    if not told:
-        return None
-    came = {int(text) for text in _RANKS.findall(told[-1].signal.fields["came"])}
-    gaps = tuple(rank for rank in range(min(max(came), _MOST_RANKS)) if rank not in came)
-    if not gaps or len(gaps) > len(came):
-        return None
-    return missed.Suspects(gaps, "the list of those that came lacks it", proven=False, entries=(told[-1],))
 
 
 def _lost(book: casebook.Casebook) -> missed.Suspects | None:

@@ -18,7 +18,7 @@ from runward.core import (
 )
 
 _C = failures.Cause
-_SILENT_ENDS = (_C.HOST_OOM, _C.KILLED, _C.GPU_HARDWARE)
+_SILENT_ENDS = (_C.HOST_OOM, _C.KILLED, _C.GPU_HARDWARE, _C.IMAGE_ERROR, _C.CONTAINER_ERROR)
 """Ends of a rank that says nothing itself: the others wait for it."""
 _LOST = (_C.NCCL_ERROR, _C.NETWORK, _C.RENDEZVOUS)
 _LOST_PEER = (

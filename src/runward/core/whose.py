@@ -160,7 +160,25 @@ def by_node(case: Case) -> int | None:
     rank = case.book.voices.only(about)
     edges = case.book.edges.get(signals.whole(signal.file)) if rank is None else None
     # a machine may be called by its address elsewhere
-    return case.book.voices.only(edges.node) if edges is not None and edges.node else rank
+    rank = case.book.voices.only(edges.node) if edges is not None and edges.node else rank
+    return _labelled(about or signal.text, case.book) if rank is None else rank
+
+
+_ON_HOST = (
+    rb"(?m)^ *(?:\[?(\d{1,5})\]?): (?=[^\n]{0,60}\b(?:on|host|node)\b)[^\n]{0,60}?([A-Za-z][\w-]{0,60}\d)\s*$"
+)
+"""A line of a task, by its launcher's label, that says where it is."""
+
+
+def _labelled(about: str, book: casebook.Casebook) -> int | None:
+    """The only task of a machine that a text names, where tasks told at the start on which one they are."""
+    if homes.launches_several(book) or book.saying(rules.Says.LAUNCHER):
+        return None  # its tasks start the ranks, each several
+    told = [row for edges in book.edges.values() for row in regexes.ready(_ON_HOST).findall(edges.head)]
+    words = set(regexes.ready(_WORDS).findall(about))
+    hosts = {node for _, name in told if (node := name.decode()) in words}
+    tasks = {int(task) for task, name in told if name.decode() in hosts}
+    return tasks.pop() if len(hosts) == len(tasks) == 1 and len({name for _, name in told}) > 1 else None
 
 
 def _known_node(text: str, book: casebook.Casebook) -> str:
