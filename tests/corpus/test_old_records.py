@@ -54,3 +54,13 @@ def test_a_queue_that_was_empty_is_how_a_lost_worker_was_noticed(front: str) -> 
     )
     log = _STEPS + "".join(f"{front}{line}\n" for line in lines)
     assert judging.verdict(log, exit_code=1).cause == "dataloader"
+
+
+@pytest.mark.parametrize(
+    ("context", "cause"), [({"process": "running"}, "none"), ({"exit_code": 1}, "network")]
+)
+def test_a_link_that_went_down_at_some_time_says_nothing_of_a_run_that_is_well(
+    context: dict[str, object], cause: str
+) -> None:
+    logs = {"run.log": _STEPS, "dmesg.txt": "[   12.3] mlx5_core 0000:3b:00.0: mlx5_ib port 1 link down\n"}
+    assert judging.verdict(logs, **context).cause == cause

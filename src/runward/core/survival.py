@@ -67,7 +67,7 @@ def survived(
     """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
     if candidate.entry is None:
         return False
-    if _long_before(candidate, book):
+    if _long_before(candidate, book) or (_of_some_time(candidate, book) and _is_well(ctx)):
         return True
     if candidate.ends or candidate.terminal:
         return _went_on(candidate, book, ctx)
@@ -78,7 +78,7 @@ def survived(
     later = [
         one for one in book.advances if one.order > candidate.order and _same_life(one, candidate, ctx, end)
     ]
-    well = ctx.running is True or ctx.ended_well
+    well = _is_well(ctx)
     if not well and (candidate.file, candidate.rank) in book.streams:
         later = [one for one in later if one.rank == candidate.rank]  # it tells its own steps
     return len({one.step for one in later}) >= _needed(candidate, ctx, well=well)
@@ -96,6 +96,18 @@ def _long_before(candidate: candidates.Candidate, book: casebook.Casebook) -> bo
     if at is None or not regexes.ready(_YEAR).search(candidate.text[:80]):
         return False
     return len({one.step for one in book.advances if one.at and one.at - at > _A_DAY_S}) >= _AGAIN
+
+
+def _of_some_time(candidate: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether it is a link of the machine that went down since its start, by a log in which the run makes no step."""
+    if candidate.cause is not _C.NETWORK or candidate.at is not None:
+        return False
+    steps = [one.file != candidate.file for one in book.advances]
+    return len(steps) >= _AGAIN and all(steps)
+
+
+def _is_well(ctx: context.Context) -> bool:
+    return ctx.running is True or ctx.ended_well
 
 
 def _needed(candidate: candidates.Candidate, ctx: context.Context, *, well: bool) -> int:
@@ -119,7 +131,7 @@ def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: cont
 
     No rank makes many steps without another that is dead.
     """
-    well = ctx.running is True or ctx.ended_well
+    well = _is_well(ctx)
     later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
     if candidate.ends and not well and candidate.cause is not _C.NODE_FAILURE:
         return False  # in the time of grace that it is given it makes steps; a lost node gives none
