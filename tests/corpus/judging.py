@@ -20,10 +20,22 @@ def verdict(log: str | Mapping[str, str], **context: object) -> failures.Verdict
     return judge(log, **context).verdict
 
 
-def guess(log: str, **context: object) -> tuple[str, int | None]:
-    """Cause and rank; of a run that ended with 1 where nothing is told of it."""
-    found = verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.rank
+def blame(log: str | Mapping[str, str], code: int = 1, **context: object) -> tuple[str, str, int | None]:
+    """Cause, action and rank; of a run that ended with `code` where nothing else is told of it."""
+    found = verdict(log, **(context or {"exit_code": code}))
+    return found.cause, found.action, found.rank
+
+
+def answer(log: str | Mapping[str, str], code: int = 1, **context: object) -> tuple[str, str]:
+    """Cause and action, as `blame`."""
+    cause, action, _ = blame(log, code, **context)
+    return cause, action
+
+
+def guess(log: str | Mapping[str, str], **context: object) -> tuple[str, int | None]:
+    """Cause and rank, as `blame`."""
+    cause, _, rank = blame(log, **context)
+    return cause, rank
 
 
 def said(front: str, text: str) -> str:

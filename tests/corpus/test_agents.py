@@ -40,16 +40,11 @@ def _agent(rank: int, code: int, second: int, host: str) -> str:
     )
 
 
-def _judged(log: str) -> tuple[str, int | None]:
-    found = judging.verdict(log, exit_code=1)
-    return found.cause, found.rank
-
-
 @pytest.mark.parametrize(("a", "b"), _FRONTS)
 def test_a_table_behind_the_name_of_its_host_tells_whose_the_exception_is(a: str, b: str) -> None:
     told = judging.said(a, _agent(1, 1, 29, "node-a")) + judging.said(b, _agent(6, 1, 21, "node-b"))
     log = _steps(a, b) + judging.said(a, _TRACE + _ECHO) + judging.said(b, _TRACE + "KeyError: 'mask'")
-    assert _judged(log + told) == ("exception", 6)
+    assert judging.guess(log + told) == ("exception", 6)
 
 
 @pytest.mark.parametrize(
@@ -68,4 +63,4 @@ def test_of_two_agents_the_one_with_the_earlier_end_or_the_stronger_one_is_told(
     a, b, first, second, expected
 ):
     told = judging.said(a, _agent(*first, "node-a")) + judging.said(b, _agent(*second, "node-b"))
-    assert _judged(_steps(a, b) + told) == expected
+    assert judging.guess(_steps(a, b) + told) == expected

@@ -7,11 +7,6 @@ from corpus import judging
 _STEPS = "step 1 | loss 2.0\nstep 2 | loss 1.9\nstep 3 | loss 1.8\n"
 
 
-def _judged(log: str, code: int = 1) -> tuple[str, str]:
-    found = judging.verdict(log, exit_code=code)
-    return found.cause, found.action
-
-
 @pytest.mark.parametrize(
     ("line", "cause"),
     [
@@ -44,8 +39,11 @@ def test_the_line_of_a_source_file_is_no_rank() -> None:
 
 
 def test_nvidia_smi_that_finds_no_gpu_before_a_start_is_no_unknown_end() -> None:
-    assert _judged("== preflight ==\nNo devices were found\n", 6) == ("driver", "change")
-    assert _judged("No devices were found for USB audio\n" + _STEPS + "training complete\n", 0)[0] == "none"
+    assert judging.answer("== preflight ==\nNo devices were found\n", 6) == ("driver", "change")
+    assert (
+        judging.answer("No devices were found for USB audio\n" + _STEPS + "training complete\n", 0)[0]
+        == "none"
+    )
 
 
 _POOL = (
@@ -59,7 +57,7 @@ _POOL = (
     [("SIGKILL(-9)", "killed"), ("SIGSEGV(-11), SIGSEGV(-11)", "segfault"), ("EXIT(1)", "unknown")],
 )
 def test_a_pool_that_lists_how_its_processes_ended_is_believed(codes: str, cause: str) -> None:
-    assert _judged(_STEPS + _POOL + f"The exit codes of the workers are {{{codes}}}\n")[0] == cause
+    assert judging.answer(_STEPS + _POOL + f"The exit codes of the workers are {{{codes}}}\n")[0] == cause
 
 
 @pytest.mark.parametrize(
@@ -72,13 +70,13 @@ def test_a_pool_that_lists_how_its_processes_ended_is_believed(codes: str, cause
     ],
 )  # fmt: skip
 def test_whatever_library_says_that_permission_is_denied_it_is(line: str, cause: str) -> None:
-    assert _judged(_STEPS + line + "\n")[0] == cause
+    assert judging.answer(_STEPS + line + "\n")[0] == cause
 
 
 def test_a_test_that_ran_into_its_time_limit_hung() -> None:
     by_thread = 'a.py::test_x ++++++++++ Timeout ++++++++++\n~~ Stack of MainThread (14) ~~\n  File "/w/a.py", line 3, in f\n    q.get()\n++++++++++ Timeout ++++++++++\n'
-    assert _judged(by_thread) == ("hang", "hold")
-    assert _judged("E   Failed: Timeout (>30.0s) from pytest-timeout.\n") == ("hang", "hold")
+    assert judging.answer(by_thread) == ("hang", "hold")
+    assert judging.answer("E   Failed: Timeout (>30.0s) from pytest-timeout.\n") == ("hang", "hold")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +93,7 @@ def test_a_test_that_ran_into_its_time_limit_hung() -> None:
     ],
 )  # fmt: skip
 def test_what_nobody_knows_in_a_configuration_is_its_fault(line: str, cause: str) -> None:
-    assert _judged(line + "\n")[0] == cause
+    assert judging.answer(line + "\n")[0] == cause
 
 
 def test_a_collective_that_was_aborted_is_the_echo_of_a_worker_that_failed() -> None:

@@ -7,11 +7,6 @@ from corpus import judging
 _STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(10, 60, 10))
 
 
-def _judged(log: str, code: int = 1) -> tuple[str, str]:
-    found = judging.verdict(log, exit_code=code)
-    return found.cause, found.action
-
-
 def _event(what: str, container: str, **more: object) -> str:
     told = ", ".join(f"{key}={value}" for key, value in {**more, "image": "lab/t:9"}.items())
     return f"2031-06-01T07:00:01.2 container {what} {container} ({told})\n"
@@ -32,7 +27,7 @@ _ENDED = _event("die", "ab12cd", execDuration=90, exitCode=137)
     ids=["its-own", "nobody-died", "anothers", "none", "only-asked"],
 )
 def test_the_engines_event_of_a_kill_for_memory_counts_for_its_own_container(told: str, cause: str) -> None:
-    assert _judged(_STEPS + told, 137)[0] == cause
+    assert judging.answer(_STEPS + told, 137)[0] == cause
 
 
 _LOST = "slurmstepd: error: *** STEP 77.0 ON k3 CANCELLED AT 2031-06-01T07:00:00 DUE TO NODE FAILURE ***\n"
@@ -53,7 +48,7 @@ _MORE = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(60, 200, 1
     ids=["titled", "went-on", "still-printed", "no-title"],
 )
 def test_a_node_that_an_earlier_attempt_lost_is_not_why_the_last_one_died(between: str, cause: str) -> None:
-    assert _judged(_STEPS + _LOST + between + _RAISED)[0] == cause
+    assert judging.answer(_STEPS + _LOST + between + _RAISED)[0] == cause
 
 
 @pytest.mark.parametrize(
@@ -70,11 +65,13 @@ def test_a_node_that_an_earlier_attempt_lost_is_not_why_the_last_one_died(betwee
     ids=["memcheck", "alignment", "asan", "without-checker"],
 )
 def test_what_a_checker_of_memory_saw_is_the_programs_own(log: str, expected: tuple[str, str]) -> None:
-    assert _judged(_STEPS + log) == expected
+    assert judging.answer(_STEPS + log) == expected
 
 
 def test_a_checker_that_found_nothing_is_no_fault() -> None:
-    assert _judged("========= COMPUTE-SANITIZER\nok\n========= ERROR SUMMARY: 0 errors\n", 0)[0] == "none"
+    assert (
+        judging.answer("========= COMPUTE-SANITIZER\nok\n========= ERROR SUMMARY: 0 errors\n", 0)[0] == "none"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +84,7 @@ def test_a_checker_that_found_nothing_is_no_fault() -> None:
     ids=["in-a-copy", "said-so", "fabric"],
 )
 def test_a_gpu_that_is_used_after_a_fork_is_set_up_wrong(log: str, action: str) -> None:
-    assert _judged(_STEPS + log)[1] == action
+    assert judging.answer(_STEPS + log)[1] == action
 
 
 _ABORTED = "Aborted (core dumped)\n"
@@ -137,7 +134,7 @@ _ABORTED = "Aborted (core dumped)\n"
     ids=["labels", "parameter", "native", "lightgbm", "logic", "argument"],
 )
 def test_a_librarys_check_of_what_it_was_given_refuses_it_again(log, code, expected) -> None:
-    assert _judged(_STEPS + log, code) == expected
+    assert judging.answer(_STEPS + log, code) == expected
 
 
 @pytest.mark.parametrize(
@@ -155,7 +152,7 @@ def test_a_librarys_check_of_what_it_was_given_refuses_it_again(log, code, expec
     ids=["peer", "stream", "state", "pipe", "heap"],
 )
 def test_what_native_code_finds_of_its_own_state_or_of_others_may_pass(log: str, code: int) -> None:
-    assert _judged(_STEPS + log, code)[1] == "restart"
+    assert judging.answer(_STEPS + log, code)[1] == "restart"
 
 
 def _lived(first: int, last: int, end: str, **more: str) -> str:
@@ -179,7 +176,7 @@ _CORE = "train.sh: line 3:  90 Segmentation fault      (core dumped) ./fit\n"
     ids=["same-step", "native", "another-step", "another-fault", "told-twice"],
 )
 def test_a_crash_at_the_step_of_the_one_before_comes_again(log: str, action: str) -> None:
-    assert _judged(log)[1] == action
+    assert judging.answer(log)[1] == action
 
 
 def _try(number: int, where: int, exc: str = "IndexError: pop from empty list") -> str:
@@ -231,7 +228,7 @@ def test_what_two_attempts_died_of_outweighs_that_the_third_did_not_begin(log, e
     ids=["horovod", "nccl", "ggml", "peer", "device"],
 )
 def test_ranks_that_ask_for_different_things_do_so_again(log: str, action: str) -> None:
-    assert _judged(_STEPS + log, 134 if _ABORTED in log else 1)[1] == action
+    assert judging.answer(_STEPS + log, 134 if _ABORTED in log else 1)[1] == action
 
 
 @pytest.mark.parametrize(
@@ -247,7 +244,7 @@ def test_what_an_uncaught_exception_of_cpp_was_about(what: str, action: str) -> 
     log = (
         f"terminate called after throwing an instance of 'std::runtime_error'\n  what():  {what}\n{_ABORTED}"
     )
-    assert _judged(_STEPS + log, 134)[1] == action
+    assert judging.answer(_STEPS + log, 134)[1] == action
 
 
 @pytest.mark.parametrize(

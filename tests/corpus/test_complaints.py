@@ -10,8 +10,7 @@ _STEPS = "".join(
 
 
 def _judged(last: str, code: int = 1, before: str = _STEPS) -> tuple[str, str]:
-    found = judging.verdict(before + last, exit_code=code)
-    return found.cause, found.action
+    return judging.answer(before + last, code)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,6 @@ from corpus import judging
 _STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(10, 60, 10))
 
 
-def _judged(log: str, **context: object) -> tuple[str, str, int | None]:
-    found = judging.verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.action, found.rank
-
-
 def _raised(rank: int | str, text: str, frame: str = 'File "fit.py", line 9, in step') -> str:
     front = f"[rank{rank}]: " if rank != "" else ""
     return f"{front}Traceback (most recent call last):\n{front}  {frame}\n{front}    go()\n{front}{text}\n"
@@ -25,7 +20,7 @@ def _closed(rank: int) -> str:
 @pytest.mark.parametrize("missing", ["Rank 1", "Ranks 1"])
 def test_who_did_not_come_to_a_barrier_is_named_though_those_that_waited_speak_first(missing) -> None:
     waited = _raised(0, f"RuntimeError: [Rank 0]: {missing} failed to pass monitoredBarrier in 6000 ms")
-    assert _judged(_STEPS + _closed(2) + waited + _closed(3)) == ("distributed_timeout", "restart", 1)
+    assert judging.blame(_STEPS + _closed(2) + waited + _closed(3)) == ("distributed_timeout", "restart", 1)
 
 
 def _differs(rank: int, other: int) -> str:
@@ -48,7 +43,7 @@ def _differs(rank: int, other: int) -> str:
     ids=["speaks-itself", "silent", "of-two", "two-pairs", "round"],
 )
 def test_of_mismatched_calls_the_rank_that_is_in_every_pair_is_the_odd_one(pairs, rank) -> None:
-    assert _judged(_STEPS + "".join(_differs(*pair) for pair in pairs)) == ("exception", "hold", rank)
+    assert judging.blame(_STEPS + "".join(_differs(*pair) for pair in pairs)) == ("exception", "hold", rank)
 
 
 def _gloo(rank: int, text: str) -> str:
@@ -67,17 +62,17 @@ _CLOSED = "pair.cc:553] Connection closed by peer [127.0.0.1]:4239."
 def test_who_lost_the_others_after_all_of_them_timed_out_came_late(order, rank) -> None:
     steps = "".join(f"[rank{n}] step {s} | loss 2.1\n" for s in (1, 2) for n in range(4))
     log = steps + "".join(_gloo(n, _CLOSED if n == 2 else _TIMED) for n in order)
-    assert _judged(log)[2] == rank
+    assert judging.blame(log)[2] == rank
 
 
 def test_the_worker_whose_exit_code_is_its_own_raised_what_nobody_signed() -> None:
     began = "".join(f"rollout worker rank={n} pid=2239{n} started\n" for n in range(4))
     raised = "Process Process-3:\n" + _raised("", "ZeroDivisionError: float division by zero")
     codes = "worker 0 exit code -15\nworker 1 exit code -15\nworker 2 exit code 1\nworker 3 exit code -15\n"
-    assert _judged(began + raised + codes) == ("exception", "hold", 2)
-    assert _judged(began + raised)[2] is None
-    assert _judged(raised + codes)[2] is None
-    assert _judged(began + raised + codes.replace("0 exit code -15", "0 exit code 1"))[2] is None
+    assert judging.blame(began + raised + codes) == ("exception", "hold", 2)
+    assert judging.blame(began + raised)[2] is None
+    assert judging.blame(raised + codes)[2] is None
+    assert judging.blame(began + raised + codes.replace("0 exit code -15", "0 exit code 1"))[2] is None
 
 
 _MPICH = (
@@ -118,7 +113,7 @@ _WRAPPED = "prterun noticed that process rank 2 with PID 811 on node n1 exited o
     ],
 )  # fmt: skip
 def test_what_a_launcher_or_library_prints_of_an_end_is_read(text, code, expected) -> None:
-    assert _judged(_STEPS + text, exit_code=code)[:2] == expected
+    assert judging.blame(_STEPS + text, exit_code=code)[:2] == expected
 
 
 _GONE = "Task 1 heartbeat timeout. This indicates that the remote task has failed, got preempted, or crashed unexpectedly."
@@ -137,9 +132,9 @@ def test_a_jax_process_that_is_ended_by_its_service_only_misses_another_one() ->
             "    @     0x7f23ed640634  absl::log_internal::LogMessage::SendToLog()",
         )
     )
-    assert _judged(log, exit_code=134) == ("distributed_timeout", "restart", 1)
+    assert judging.blame(log, exit_code=134) == ("distributed_timeout", "restart", 1)
     own = "F1128 20:16:14.920702 232 table.cc:80] Check failed: n > 0 (0 vs. 0)\n*** Check failure stack trace: ***\n"
-    assert _judged(_STEPS + own, exit_code=134)[0] == "abort"
+    assert judging.blame(_STEPS + own, exit_code=134)[0] == "abort"
 
 
 _TORCH_LOAD = 'File "/v/lib/python3.11/site-packages/torch/serialization.py", line 807, in __init__'
@@ -159,4 +154,4 @@ _SHORT = "ValueError: Failed to read all data for array. Expected (50,) = 50 ele
     ids=["short-write", "load-cut", "refused", "bad-name", "resume-cut", "data-cut"],
 )  # fmt: skip
 def test_a_short_write_is_a_full_disk_and_a_short_read_a_cut_file(log, expected) -> None:
-    assert _judged(log) == expected
+    assert judging.blame(log) == expected

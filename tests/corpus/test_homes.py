@@ -13,11 +13,6 @@ _FAULT = _TRACE + "KeyError: 'mask'\n"
 _STEPS = "".join(f"step {step}/900 | loss 2.{step}\n" for step in range(1, 4))
 
 
-def _judged(log: str | dict[str, str]) -> tuple[str, int | None]:
-    found = judging.verdict(log, exit_code=1)
-    return found.cause, found.rank
-
-
 def _joined(logs: dict[str, str]) -> str:
     return "".join(f"==> {name} <==\n{text}\n" for name, text in logs.items())
 
@@ -39,7 +34,7 @@ def _joined(logs: dict[str, str]) -> str:
 def test_what_a_pod_says_of_itself_holds_for_its_log(told: str, rank: int | None, as_one: bool) -> None:
     pods = {"fit-x7k2p": (0, _ECHO), "fit-b9d4c": (2, _FAULT), "fit-m3n5q": (1, _ECHO)}
     logs = {name: told.format(r=own) + _STEPS + end for name, (own, end) in pods.items()}
-    assert _judged(_joined(logs) if as_one else logs) == ("exception", rank)
+    assert judging.guess(_joined(logs) if as_one else logs) == ("exception", rank)
 
 
 @pytest.mark.parametrize("as_one", [True, False], ids=["sections", "files"])
@@ -50,13 +45,13 @@ def test_a_local_number_counts_from_its_nodes_first_rank(as_one: bool) -> None:
         + judging.said("[default2]:", _STEPS + end)
         for name, (index, end) in nodes.items()
     }
-    assert _judged(_joined(logs) if as_one else logs) == ("exception", 6)
+    assert judging.guess(_joined(logs) if as_one else logs) == ("exception", 6)
 
 
 def test_the_file_of_a_pod_on_its_node_is_named_by_the_pod() -> None:
     uid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     paths = {r: f"/var/log/pods/ml_fit-worker-{r}_{uid}/train/0.log" for r in range(3)}
-    assert _judged({path: _STEPS + (_FAULT if r == 2 else _ECHO) for r, path in paths.items()}) == (
+    assert judging.guess({path: _STEPS + (_FAULT if r == 2 else _ECHO) for r, path in paths.items()}) == (
         "exception",
         2,
     )
@@ -69,15 +64,15 @@ _INIT = "gpu-{n}:90{r}:91{r} [{d}] NCCL INFO ncclCommInitRank comm 0x5{r} rank {
 def test_what_all_ranks_of_one_node_tell_is_the_matter_of_none_of_them() -> None:
     start = "".join(_INIT.format(n=7 + r // 4, r=r, d=r % 4) for r in range(8)) + _STEPS
     told = [_PORT.format(n=8, r=r, d=r % 4) for r in (6, 4, 5, 7)]
-    assert _judged(start + "".join(told)) == ("nccl_error", None)
-    assert _judged(start + told[0]) == ("nccl_error", 6)
+    assert judging.guess(start + "".join(told)) == ("nccl_error", None)
+    assert judging.guess(start + told[0]) == ("nccl_error", 6)
 
 
 def test_a_full_disk_that_three_ranks_meet_is_nobodys() -> None:
     full = _TRACE + "OSError: [Errno 28] No space left on device: '/ck/part'\n"
     start = "".join(judging.said(f"[rank{r}]: ", _STEPS) for r in range(8))
-    assert _judged(start + "".join(judging.said(f"[rank{r}]: ", full) for r in (6, 4, 5))) == (
+    assert judging.guess(start + "".join(judging.said(f"[rank{r}]: ", full) for r in (6, 4, 5))) == (
         "disk_full",
         None,
     )
-    assert _judged(start + judging.said("[rank6]: ", full)) == ("disk_full", 6)
+    assert judging.guess(start + judging.said("[rank6]: ", full)) == ("disk_full", 6)

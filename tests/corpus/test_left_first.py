@@ -41,11 +41,6 @@ def _torchrun(first: int, code: int, others: dict[int, int]) -> str:
     )
 
 
-def _judged(log: str, code: int = 1) -> tuple[str, str, int | None]:
-    found = judging.verdict(log, exit_code=code)
-    return found.cause, found.action, found.rank
-
-
 _ALL = range(4)
 _TORN = {0: -15, 1: -15, 3: -15}
 
@@ -63,17 +58,17 @@ _TORN = {0: -15, 1: -15, 3: -15}
     ],
 )
 def test_a_rank_that_ends_without_a_word_is_the_one_that_the_others_lost(code, expected) -> None:
-    assert _judged(_steps(_ALL) + _echoes(1, 3) + _torchrun(2, code, _TORN)) == expected
+    assert judging.blame(_steps(_ALL) + _echoes(1, 3) + _torchrun(2, code, _TORN)) == expected
 
 
 def test_who_lost_a_peer_itself_has_not_left_first() -> None:
-    cause, _, rank = _judged(_steps(_ALL) + _echoes(2, 1) + _torchrun(2, 1, _TORN))
+    cause, _, rank = judging.blame(_steps(_ALL) + _echoes(2, 1) + _torchrun(2, 1, _TORN))
     assert (cause, rank) == ("network", None)
 
 
 def test_a_sigterm_is_nobodys_own_where_the_launcher_was_asked_to_end() -> None:
     asked = "W0304 12:00:07.100000 70 torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal\n"
-    cause, _, _ = _judged(_steps(_ALL) + asked + _echoes(1, 3) + _torchrun(2, -15, _TORN))
+    cause, _, _ = judging.blame(_steps(_ALL) + asked + _echoes(1, 3) + _torchrun(2, -15, _TORN))
     assert cause == "cancelled"
 
 
@@ -88,7 +83,7 @@ def test_a_sigterm_is_nobodys_own_where_the_launcher_was_asked_to_end() -> None:
 )
 def test_the_last_words_of_the_rank_that_left_are_the_cause(words) -> None:
     log = _steps(_ALL) + words + "\n" + _echoes(1, 3) + _torchrun(2, 1, _TORN)
-    assert _judged(log) == ("exception", "hold", 2)
+    assert judging.blame(log) == ("exception", "hold", 2)
     assert words in {line.text for line in judging.evidence(log, exit_code=1)}
 
 
@@ -102,15 +97,15 @@ def test_the_last_words_of_the_rank_that_left_are_the_cause(words) -> None:
 )
 def test_words_of_another_rank_or_of_a_calm_record_are_no_cause(words) -> None:
     log = _steps(_ALL) + words + "\n" + _echoes(1, 3) + _torchrun(2, 1, _TORN)
-    assert _judged(log) == ("unknown", "restart", 2)
+    assert judging.blame(log) == ("unknown", "restart", 2)
 
 
 def test_a_rank_that_ran_out_of_batches_left_the_others_alone() -> None:
     last = "2031-03-04 12:00:05,123 INFO [rank 3] fit: no more batches on this rank after 4 steps\n"
     log = _steps(_ALL) + last + _echoes(0, 2, 1) + _torchrun(0, 1, {2: 1, 1: -15})
-    assert _judged(log) == ("data_error", "hold", 3)
+    assert judging.blame(log) == ("data_error", "hold", 3)
     silent = _steps(_ALL) + _echoes(0, 2, 1) + _torchrun(0, 1, {2: 1, 1: -15})
-    assert _judged(silent)[0] == "network"
+    assert judging.blame(silent)[0] == "network"
 
 
 @pytest.mark.parametrize(("world", "expected"), [(2, 1), (4, None), (None, None)])
@@ -156,7 +151,7 @@ def test_of_two_ranks_the_one_that_the_only_entry_of_a_table_is_not_of_left_firs
     ids=["spawn", "open-mpi", "srun"],
 )
 def test_other_launchers_name_the_first_to_end_too(log, code, expected) -> None:
-    assert _judged(log, code) == expected
+    assert judging.blame(log, code) == expected
 
 
 _CRASHED = "terminate called without an active exception\n"
@@ -177,14 +172,14 @@ def test_a_rank_that_says_that_it_leaves_and_dies_on_its_way_out_left_of_itself(
     words, code, expected
 ) -> None:
     log = _steps(_ALL) + f"{words}\n" + _CRASHED * (code == -6) + _echoes(1, 3) + _torchrun(2, code, _TORN)
-    assert _judged(log) == expected
+    assert judging.blame(log) == expected
 
 
 def test_a_rank_that_only_lines_without_a_step_tell_of_is_missed_in_the_table() -> None:
     spoken = "".join(f"rank {rank}: batch of {90 - rank} rows\n" for rank in range(3))
     left = "rank 1: its part is used up, nothing left to read, exiting\n"
-    assert _judged(spoken + left + _echoes(2, 0) + _torchrun(0, 1, {2: 1}))[1:] == ("hold", 1)
-    assert _judged(spoken + _echoes(2, 0) + _torchrun(0, 1, {2: 1, 1: -15}))[0] == "network"
+    assert judging.blame(spoken + left + _echoes(2, 0) + _torchrun(0, 1, {2: 1}))[1:] == ("hold", 1)
+    assert judging.blame(spoken + _echoes(2, 0) + _torchrun(0, 1, {2: 1, 1: -15}))[0] == "network"
 
 
 _SPAWNED = "".join(
@@ -199,12 +194,12 @@ _WELL = "[2031-03-04 12:00:09,000] [INFO] [launch.py:351:main] Process 811 exits
     ("told", "expected"), [(_WELL, ("unknown", "hold", 1)), ("", ("network", "restart", 1))]
 )
 def test_whom_its_launcher_saw_end_well_before_the_others_left_them(told, expected) -> None:
-    assert _judged(_SPAWNED + _steps(range(2)) + told + _echoes(0)) == expected
+    assert judging.blame(_SPAWNED + _steps(range(2)) + told + _echoes(0)) == expected
 
 
 def test_who_ends_well_after_the_last_step_has_done_its_work() -> None:
     done = _steps(range(2)).replace("/90", "/3")
-    assert _judged(_SPAWNED + done + _WELL + _echoes(0))[1] != "hold"
+    assert judging.blame(_SPAWNED + done + _WELL + _echoes(0))[1] != "hold"
 
 
 def test_a_process_of_mpi_that_leaves_without_a_word_to_it_left_the_others() -> None:
@@ -212,4 +207,4 @@ def test_a_process_of_mpi_that_leaves_without_a_word_to_it_left_the_others() -> 
         "mpirun has exited due to process rank 2 with PID 0 on\nnode n1 exiting improperly. "
         "There are three reasons this could occur:\n"
     )
-    assert _judged(_steps(_ALL) + "rank 2: empty shard, done\n" + told) == ("data_error", "hold", 2)
+    assert judging.blame(_steps(_ALL) + "rank 2: empty shard, done\n" + told) == ("data_error", "hold", 2)

@@ -8,11 +8,6 @@ _STEPS = "step 1 | loss 2.0\nstep 2 | loss 1.9\nstep 3 | loss 1.8\n"
 _RAISED = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    go()\n'
 
 
-def _judged(log: str, code: int = 1) -> tuple[str, str]:
-    found = judging.verdict(log, exit_code=code)
-    return found.cause, found.action
-
-
 @pytest.mark.parametrize(
     ("log", "cause"),
     [
@@ -25,7 +20,7 @@ def _judged(log: str, code: int = 1) -> tuple[str, str]:
     ids=["limit", "pool", "arena", "host", "pinned"],
 )  # fmt: skip
 def test_a_pool_of_gpu_memory_is_no_memory_of_the_host(log: str, cause: str) -> None:
-    assert (_judged(log)[0] == "gpu_oom") is (cause == "gpu_oom")
+    assert (judging.answer(log)[0] == "gpu_oom") is (cause == "gpu_oom")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +39,7 @@ def test_a_pool_of_gpu_memory_is_no_memory_of_the_host(log: str, cause: str) -> 
     ids=["total", "node", "moab", "grid-engine", "lsf", "cgroup", "deleted", "processors", "time"],
 )  # fmt: skip
 def test_a_batch_system_says_which_limit_it_enforced(told: str, judged: tuple[str, str]) -> None:
-    assert _judged(_STEPS + told, 271) == judged
+    assert judging.answer(_STEPS + told, 271) == judged
 
 
 _NANNY = "distributed.nanny.memory - WARNING - Worker tcp://10.1.0.4:40{}1 (pid=7{}) exceeded 95% memory budget. Restarting...\n"
@@ -65,7 +60,7 @@ _KILLED = "distributed.scheduler.KilledWorker: Attempted to run task fit-9c on 4
     ids=["memory", "no-word", "own-error", "connection"],
 )
 def test_what_the_nanny_of_a_killed_worker_says_is_the_cause(log: str, judged: tuple[str, str]) -> None:
-    assert _judged(log) == judged
+    assert judging.answer(log) == judged
 
 
 @pytest.mark.parametrize(
@@ -85,7 +80,7 @@ def test_what_the_nanny_of_a_killed_worker_says_is_the_cause(log: str, judged: t
     ids=["torque", "pbs", "lsf", "grid-engine", "acl", "oar", "slurm", "flux", "too-many", "server"],
 )  # fmt: skip
 def test_a_queue_that_refuses_a_job_says_so(log: str, judged: tuple[str, str]) -> None:
-    assert _judged(log, 1) == judged
+    assert judging.answer(log, 1) == judged
 
 
 @pytest.mark.parametrize(
@@ -99,7 +94,7 @@ def test_a_queue_that_refuses_a_job_says_so(log: str, judged: tuple[str, str]) -
     ids=["cudnn", "symbol", "relocation", "optional"],
 )  # fmt: skip
 def test_a_library_that_does_not_load_is_no_abort(log: str, code: int, cause: str) -> None:
-    assert _judged(log, code)[0] == cause
+    assert judging.answer(log, code)[0] == cause
 
 
 @pytest.mark.parametrize(
@@ -137,7 +132,7 @@ def test_a_library_that_does_not_load_is_no_abort(log: str, code: int, cause: st
     ],
 )
 def test_parallel_sizes_that_do_not_fit_are_the_configurations(message: str, cause: str) -> None:
-    assert _judged(f"{_RAISED}{message}\n")[0] == cause
+    assert judging.answer(f"{_RAISED}{message}\n")[0] == cause
 
 
 @pytest.mark.parametrize(
@@ -149,7 +144,7 @@ def test_parallel_sizes_that_do_not_fit_are_the_configurations(message: str, cau
     ids=["record", "bundle"],
 )  # fmt: skip
 def test_a_damaged_record_is_data_and_no_checkpoint(log: str, cause: str) -> None:
-    assert _judged(log)[0] == cause
+    assert judging.answer(log)[0] == cause
 
 
 _PYXIS = "slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: error: pyxis:     {}\nslurmstepd: error: pyxis: couldn't start container\n"
@@ -166,7 +161,7 @@ _PYXIS = "slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: e
     ids=["layer", "run", "image", "only-asked"],
 )
 def test_a_file_of_an_image_that_may_not_be_read_is_no_wrong_image(told: str, cause: str) -> None:
-    assert _judged(_PYXIS.format(told))[0] == cause
+    assert judging.answer(_PYXIS.format(told))[0] == cause
 
 
 @pytest.mark.parametrize(
@@ -180,14 +175,14 @@ def test_a_file_of_an_image_that_may_not_be_read_is_no_wrong_image(told: str, ca
     ids=["apptainer", "enroot", "podman", "not-there"],
 )  # fmt: skip
 def test_a_container_tool_that_may_not_says_so(told: str, cause: str) -> None:
-    assert _judged(told + "\n", 255)[0] == cause
+    assert judging.answer(told + "\n", 255)[0] == cause
 
 
 def test_a_daemon_of_mpi_that_is_lost_is_its_nodes() -> None:
     log = (
         _STEPS + "PRTE has lost communication with its daemon located on node:\n\n   hostname:  c7.example\n"
     )
-    assert _judged(log) == ("node_failure", "restart_elsewhere")
+    assert judging.answer(log) == ("node_failure", "restart_elsewhere")
 
 
 _CRASH = "[{0}:{1}] *** Process received signal ***\n[{0}:{1}] Signal: Segmentation fault (11)\n[{0}:{1}] Failing at address: (nil)\n"
@@ -218,7 +213,7 @@ def test_the_process_beside_a_host_is_no_rank_where_a_launcher_tells_both(log: s
     ids=["pbs", "lsf", "host", "next-week"],
 )  # fmt: skip
 def test_a_batch_system_tells_of_a_node_that_it_lost(told: str, judged: tuple[str, str]) -> None:
-    assert _judged(_STEPS + told, 1) == judged
+    assert judging.answer(_STEPS + told, 1) == judged
 
 
 @pytest.mark.parametrize(
@@ -232,4 +227,4 @@ def test_a_batch_system_tells_of_a_node_that_it_lost(told: str, judged: tuple[st
     ids=["r", "julia", "cuda", "condor"],
 )
 def test_other_programs_and_queues_say_what_they_lack(log: str, cause: str) -> None:
-    assert _judged(log)[0] == cause
+    assert judging.answer(log)[0] == cause

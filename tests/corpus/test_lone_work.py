@@ -19,11 +19,6 @@ def _steps(first: int = 1) -> str:
     )
 
 
-def _judged(log: str) -> tuple[str, str, int | None]:
-    found = judging.verdict(log, exit_code=1)
-    return found.cause, found.action, found.rank
-
-
 @pytest.mark.parametrize(
     "work",
     [
@@ -58,12 +53,12 @@ def test_a_work_of_one_rank_that_outlasts_the_others_asks_for_a_change(work: str
     ids=["no-work", "of-all", "ended", "was-over-in-time-before", "another-is-missed"],
 )
 def test_without_such_a_work_a_restart_helps(log: str, rank: int) -> None:
-    assert _judged(log) == ("nccl_timeout", "restart", rank)
+    assert judging.blame(log) == ("nccl_timeout", "restart", rank)
 
 
 def test_an_end_after_the_others_gave_up_came_too_late() -> None:
     late = "[rank0]: evaluation done in 3012 s\n[rank0]: RuntimeError: Connection reset by peer\n"
-    assert _judged(_steps() + _BEGUN + _WAITED + late) == ("nccl_timeout", "change", 0)
+    assert judging.blame(_steps() + _BEGUN + _WAITED + late) == ("nccl_timeout", "change", 0)
 
 
 _AT_START = "".join(
@@ -85,4 +80,4 @@ _AT_START = "".join(
     ids=["index", "tokens", "of-several", "of-one-that-waited"],
 )
 def test_a_rank_that_alone_began_a_work_at_the_start_is_missed(begun: str, rank: int | None) -> None:
-    assert _judged(begun + _AT_START)[2] == rank
+    assert judging.blame(begun + _AT_START)[2] == rank

@@ -7,11 +7,6 @@ from corpus import judging
 _STEPS = "step 1 | loss 2.0\nstep 2 | loss 1.9\nstep 3 | loss 1.8\n"
 
 
-def _judged(log: str, code: int = 1) -> tuple[str, str]:
-    found = judging.verdict(log, exit_code=code)
-    return found.cause, found.action
-
-
 @pytest.mark.parametrize(
     ("log", "code", "cause"),
     [
@@ -31,7 +26,7 @@ def _judged(log: str, code: int = 1) -> tuple[str, str]:
     ids=["gguf", "filesystem", "r-memory", "r", "node", "fortran", "mpi", "ucx", "kaldi", "tensorrt", "bnb", "header"],
 )  # fmt: skip
 def test_other_languages_say_why_they_end(log: str, code: int, cause: str) -> None:
-    assert _judged(log, code)[0] == cause
+    assert judging.answer(log, code)[0] == cause
 
 
 @pytest.mark.parametrize(
@@ -52,13 +47,13 @@ def test_other_languages_say_why_they_end(log: str, code: int, cause: str) -> No
     ids=["queue", "quota", "nomad", "runner", "shutdown", "seccomp", "devices", "conda", "packages", "objects", "disk-quota"],
 )  # fmt: skip
 def test_platforms_and_tools_say_why_they_end(log: str, judged: tuple[str, str]) -> None:
-    assert _judged(log) == judged
+    assert judging.answer(log) == judged
 
 
 def test_the_status_of_a_remote_call_tells_more_than_that_it_failed() -> None:
     call = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    stub.Get(r)\ngrpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.{}\n\tdetails = "d"\n'
-    assert _judged(call.format("UNAVAILABLE"))[1] == "restart"
-    assert _judged(call.format("INVALID_ARGUMENT")) == ("exception", "hold")
+    assert judging.answer(call.format("UNAVAILABLE"))[1] == "restart"
+    assert judging.answer(call.format("INVALID_ARGUMENT")) == ("exception", "hold")
 
 
 @pytest.mark.parametrize(
@@ -115,9 +110,9 @@ def test_an_exception_behind_a_front_that_nobody_knows_is_of_its_class(exc: str,
     ids=["sge-memory", "sge-time", "charliecloud", "spack", "linker", "compiler", "option", "counters", "checker", "queue", "queue-crash", "task", "database", "broker", "key", "lfs"],
 )  # fmt: skip
 def test_tools_around_a_training_say_why_they_end(log: str, code: int, judged: tuple[str, str]) -> None:
-    assert _judged(log, code) == judged
+    assert judging.answer(log, code) == judged
 
 
 def test_what_only_looks_like_them_is_none_of_them() -> None:
-    assert _judged(_STEPS + "the hard limit h_vmem is 8G\n", 3)[0] == "unknown"
-    assert _judged("chapter 9:3: runtime errors of the last year\n", 3)[0] == "unknown"
+    assert judging.answer(_STEPS + "the hard limit h_vmem is 8G\n", 3)[0] == "unknown"
+    assert judging.answer("chapter 9:3: runtime errors of the last year\n", 3)[0] == "unknown"

@@ -8,11 +8,6 @@ from runward.wiring import bench_diagnose
 _STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(10, 60, 10))
 
 
-def _judged(log: str, **context: object) -> tuple[str, str]:
-    found = judging.verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.action
-
-
 def _waits(rank: int, op: str, numel: int, seq: int = 904) -> str:
     return (
         f"[rank{rank}]:[E ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
@@ -23,8 +18,8 @@ def _waits(rank: int, op: str, numel: int, seq: int = 904) -> str:
 
 def test_a_rank_that_waits_in_another_operation_under_the_same_number_comes_there_again() -> None:
     others = "".join(_waits(rank, "_ALLGATHER_BASE", 8388608) for rank in range(5))
-    assert _judged(_STEPS + others + _waits(5, "ALLREDUCE", 1))[1] == "hold"
-    assert _judged(_STEPS + others + _waits(5, "_ALLGATHER_BASE", 8388608))[1] == "restart"
+    assert judging.answer(_STEPS + others + _waits(5, "ALLREDUCE", 1))[1] == "hold"
+    assert judging.answer(_STEPS + others + _waits(5, "_ALLGATHER_BASE", 8388608))[1] == "restart"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +30,8 @@ def test_more_at_the_store_than_belong_to_the_run_are_two_launches_on_one_port(
 ) -> None:
     late = "Timed out initializing process group in store based barrier on rank: 1, for key: store_based_barrier_key:1"
     assert (
-        _judged(f"RuntimeError: {late} (world_size=6, worker_count={came}, timeout=0:30:00)\n")[1] == action
+        judging.answer(f"RuntimeError: {late} (world_size=6, worker_count={came}, timeout=0:30:00)\n")[1]
+        == action
     )
 
 
@@ -55,7 +51,7 @@ def test_what_torch_wrote_into_a_ranks_error_file_is_read_as_what_it_raised() ->
         f'{{"message": {{"message": "{raised}", "extraInfo": {{"py_callstack": '
         f'"Traceback (most recent call last):\\n  File \\"a.py\\", line 3\\n{raised}\\n", "timestamp": "1746000002"}}}}}}\n'
     )
-    assert _judged(_STEPS + "# cat attempt_0/3/error.json\n" + record) == ("disk_full", "hold")
+    assert judging.answer(_STEPS + "# cat attempt_0/3/error.json\n" + record) == ("disk_full", "hold")
 
 
 @pytest.mark.parametrize(
@@ -72,15 +68,15 @@ def test_what_torch_wrote_into_a_ranks_error_file_is_read_as_what_it_raised() ->
 def test_a_program_that_ends_itself_before_its_first_step_is_not_begun_again_unasked(
     log, code, action
 ) -> None:
-    assert _judged(log, exit_code=code)[1] == action
+    assert judging.answer(log, exit_code=code)[1] == action
 
 
 @pytest.mark.parametrize("signum", [11, 6], ids=["segmentation", "abort"])
 def test_native_code_that_crashes_after_the_trainings_own_end_has_failed_nothing(signum) -> None:
     words = {11: "Segmentation fault (core dumped)", 6: "Aborted (core dumped)"}[signum]
     log = _STEPS + "Training completed in 0:41:07\n" + words + "\n"
-    assert _judged(log, exit_code=128 + signum) == ("none", "none")
-    assert _judged(_STEPS + words + "\n", exit_code=128 + signum)[0] != "none"
+    assert judging.answer(log, exit_code=128 + signum) == ("none", "none")
+    assert judging.answer(_STEPS + words + "\n", exit_code=128 + signum)[0] != "none"
 
 
 def test_torch_load_of_nothing_that_no_frame_names_is_a_checkpoints_fault() -> None:
@@ -89,8 +85,8 @@ def test_torch_load_of_nothing_that_no_frame_names_is_a_checkpoints_fault() -> N
     )
     load = '  File "/v/lib/python3.11/site-packages/torch/serialization.py", line 88, in _legacy_load\n'
     item = '  File "corpus.py", line 3, in __getitem__\n'
-    assert _judged(trace.format(load)) == ("checkpoint_corrupt", "resume_previous")
-    assert _judged(trace.format(item + load))[0] == "data_error"
+    assert judging.answer(trace.format(load)) == ("checkpoint_corrupt", "resume_previous")
+    assert judging.answer(trace.format(item + load))[0] == "data_error"
 
 
 def test_a_file_that_is_not_there_is_a_wrong_name_where_a_checkpoint_was_to_be_loaded() -> None:
@@ -98,15 +94,15 @@ def test_a_file_that_is_not_there_is_a_wrong_name_where_a_checkpoint_was_to_be_l
         'Traceback (most recent call last):\n  File "fit.py", line 7, in {}\n'
         "FileNotFoundError: [Errno 2] No such file or directory: '/r/best/last.pt'\n"
     )
-    assert _judged(trace.format("resume_from_checkpoint")) == ("config_error", "change")
-    assert _judged(trace.format("__getitem__"))[0] == "data_error"
+    assert judging.answer(trace.format("resume_from_checkpoint")) == ("config_error", "change")
+    assert judging.answer(trace.format("__getitem__"))[0] == "data_error"
 
 
 def test_a_crash_that_a_live_training_went_on_after_ends_none_of_what_was_said_before_it() -> None:
     died = "W pool: loader 3 died: exitcode=-11\nFatal Python error: Segmentation fault\n\nW pool: loader 3 began anew\n"
-    assert _judged(_STEPS + died + _MORE, process="running") == ("none", "none")
-    assert _judged(_STEPS + died + _MORE, exit_code=0) == ("none", "none")
-    assert _judged(_STEPS + died, exit_code=139)[0] == "segfault"
+    assert judging.answer(_STEPS + died + _MORE, process="running") == ("none", "none")
+    assert judging.answer(_STEPS + died + _MORE, exit_code=0) == ("none", "none")
+    assert judging.answer(_STEPS + died, exit_code=139)[0] == "segfault"
 
 
 _LOST = "ERROR - background save of step 50 failed: no route\n"
@@ -114,10 +110,10 @@ _MORE = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(60, 110, 1
 
 
 def test_a_live_run_whose_saves_fail_is_told_of_until_one_does_not() -> None:
-    assert _judged(_STEPS + _LOST + _MORE, process="running") == ("io_error", "hold")
+    assert judging.answer(_STEPS + _LOST + _MORE, process="running") == ("io_error", "hold")
     saved = "Saving model checkpoint to /out/checkpoint-60\n"
-    assert _judged(_STEPS + _LOST + saved + _MORE, process="running") == ("none", "none")
-    assert _judged(_STEPS + _LOST + _MORE + "Training completed in 0:41:07\n", exit_code=0) == (
+    assert judging.answer(_STEPS + _LOST + saved + _MORE, process="running") == ("none", "none")
+    assert judging.answer(_STEPS + _LOST + _MORE + "Training completed in 0:41:07\n", exit_code=0) == (
         "none",
         "none",
     )
@@ -127,15 +123,17 @@ def test_a_bus_error_in_a_mapped_file_is_no_lack_of_shared_memory() -> None:
     dump = "Fatal Python error: Bus error\n\nCurrent thread 0x00007f2 (most recent call first):\n"
     mapped = '  File "/w/corpus/memmap_shards.py", line 12 in __getitem__\n'
     other = '  File "/w/corpus/queue.py", line 12 in put\n'
-    assert _judged(_STEPS + dump + mapped, exit_code=135) == ("data_error", "hold")
-    assert _judged(_STEPS + dump + other, exit_code=135) == ("shm", "change")
+    assert judging.answer(_STEPS + dump + mapped, exit_code=135) == ("data_error", "hold")
+    assert judging.answer(_STEPS + dump + other, exit_code=135) == ("shm", "change")
 
 
 def test_an_exception_said_in_passing_counts_where_nothing_else_speaks() -> None:
     said = "shards.reader: KeyError: 'tokens'\n"
-    assert _judged(_STEPS + said) == ("exception", "hold")
-    assert _judged(_STEPS + said + _MORE, exit_code=0) == ("none", "none")
-    assert _judged(_STEPS + said + "Segmentation fault (core dumped)\n", exit_code=139)[0] == "segfault"
+    assert judging.answer(_STEPS + said) == ("exception", "hold")
+    assert judging.answer(_STEPS + said + _MORE, exit_code=0) == ("none", "none")
+    assert (
+        judging.answer(_STEPS + said + "Segmentation fault (core dumped)\n", exit_code=139)[0] == "segfault"
+    )
 
 
 _IDLE = {"process": "running", "silent_s": 9000, "gpu_util": 0}
@@ -155,14 +153,14 @@ _IDLE = {"process": "running", "silent_s": 9000, "gpu_util": 0}
     ids=["its-end-mark", "its-own-word", "a-tracker-that-does-not-answer", "nothing"],
 )
 def test_a_live_run_without_new_steps_is_no_hang_where_it_is_done_or_waits_for_its_tracker(end, verdict):
-    assert _judged(_STEPS + end, **_IDLE) == verdict
+    assert judging.answer(_STEPS + end, **_IDLE) == verdict
 
 
 def test_a_tracker_that_is_tried_again_is_no_failure_of_a_run_that_goes_on():
     later = "".join(f"step {n} | loss 2.1\n" for n in range(60, 90, 10))
     retried = "wandb: Network error (ConnectTimeout), entering retry loop.\n"
-    assert _judged(_STEPS + retried + later, process="running") == ("none", "none")
-    assert _judged(_STEPS + retried, process="running") == ("none", "none")
+    assert judging.answer(_STEPS + retried + later, process="running") == ("none", "none")
+    assert judging.answer(_STEPS + retried, process="running") == ("none", "none")
 
 
 _PREEMPTED = "slurmstepd: error: *** STEP 52.0 ON a1 CANCELLED AT 2031-01-02T03:04:05 DUE TO PREEMPTION ***\n"
@@ -170,15 +168,17 @@ _PREEMPTED = "slurmstepd: error: *** STEP 52.0 ON a1 CANCELLED AT 2031-01-02T03:
 
 @pytest.mark.parametrize("context", [{"state": "CANCELLED"}, {}], ids=["state", "log-alone"])
 def test_the_schedulers_word_that_it_ended_the_job_counts_though_a_script_left_with_zero(context):
-    assert _judged(_STEPS + _PREEMPTED, exit_code=0, **context) == ("preempted", "restart")
-    assert _judged(_STEPS + "Training finished.\n" + _PREEMPTED, exit_code=0, **context)[1] != "restart"
+    assert judging.answer(_STEPS + _PREEMPTED, exit_code=0, **context) == ("preempted", "restart")
+    assert (
+        judging.answer(_STEPS + "Training finished.\n" + _PREEMPTED, exit_code=0, **context)[1] != "restart"
+    )
 
 
 def test_a_numbered_banner_of_a_script_begins_a_new_attempt():
     broken = "Traceback (most recent call last):\n  File \"t.py\", line 2, in <module>\nModuleNotFoundError: No module named 'x'\n"
     node = "slurmstepd: error: *** JOB 7 ON a1 CANCELLED AT 2031-01-02T03:04:05 DUE TO NODE FAILURE ***\n"
     log = "#### run 1 ####\n" + broken + "#### run 2 ####\n" + _STEPS + node
-    assert _judged(log, state="NODE_FAIL") == ("node_failure", "restart_elsewhere")
+    assert judging.answer(log, state="NODE_FAIL") == ("node_failure", "restart_elsewhere")
 
 
 _BUSY = (
@@ -203,7 +203,7 @@ _OWN = "1: Traceback (most recent call last):\n1:   File \"t.py\", line 9, in <m
 )
 def test_a_start_of_other_ranks_is_a_new_attempt_only_where_they_had_started_before(log: str, cause: str):
     torn = "0: slurmstepd: error: *** STEP 41807.0 ON c17 CANCELLED AT 2032-10-02T08:00:31 ***\n"
-    assert _judged(log + torn)[0] == cause
+    assert judging.answer(log + torn)[0] == cause
 
 
 def test_a_first_start_without_checkpoint_is_not_why_a_rank_crashed():
@@ -212,14 +212,14 @@ def test_a_first_start_without_checkpoint_is_not_why_a_rank_crashed():
         "Root Cause (first observed failure):\n  rank      : 1 (local_rank: 1)\n  exitcode  : -11 (pid: 7)\n"
     )
     crash = table + "  traceback : Signal 11 (SIGSEGV) received by PID 7\n"
-    assert _judged(fresh + crash)[0] == "segfault"
-    assert _judged(fresh)[0] == "config_error"
+    assert judging.answer(fresh + crash)[0] == "segfault"
+    assert judging.answer(fresh)[0] == "config_error"
 
 
 def test_a_live_run_that_restores_a_checkpoint_is_given_the_time_of_a_long_phase():
     reading = "I0102 03:04:05 loader.py:8] Restoring checkpoint step-700\nI0102 03:04:09 loader.py:9] read 3 of 50 GB\n"
-    assert _judged(reading, process="running", silent_s=900, gpu_util=0) == ("none", "none")
-    assert _judged(reading, process="running", silent_s=9000, gpu_util=0)[0] == "hang"
+    assert judging.answer(reading, process="running", silent_s=900, gpu_util=0) == ("none", "none")
+    assert judging.answer(reading, process="running", silent_s=9000, gpu_util=0)[0] == "hang"
 
 
 def test_a_verdict_without_a_line_cites_no_empty_one():
@@ -238,7 +238,7 @@ def test_a_loss_of_zero_without_gradient_does_not_heal_one_that_was_no_number():
 
     log = line(50, "3.1", "20.1") + line(100, "nan", "nan") + line(150, "0.0000", "nan")
     broken = 'Traceback (most recent call last):\n  File "a.py", line 9, in match\nKeyError: (nan, 4)\n'
-    assert _judged(log + broken) == ("numerical_instability", "hold")
+    assert judging.answer(log + broken) == ("numerical_instability", "hold")
 
 
 _ASKED = "[rank: 0] Received SIGTERM: 15\n"
@@ -256,7 +256,7 @@ _NEXT = "step 60 | loss 2.31\n"
     ids=["at-once", "after-the-step-under-way", "went-on", "had-ended"],
 )
 def test_a_program_that_obeys_a_sigterm_and_exits_with_0_did_not_finish(log, cause) -> None:
-    assert _judged(log, exit_code=0)[0] == cause
+    assert judging.answer(log, exit_code=0)[0] == cause
 
 
 def _missing(path: str, *frames: str) -> str:
@@ -281,4 +281,4 @@ def _missing(path: str, *frames: str) -> str:
     ids=["program", "directory", "weights", "data", "part-of-a-checkpoint"],
 )
 def test_a_file_that_is_not_there_is_what_its_name_and_its_frames_say(log, cause) -> None:
-    assert _judged(log, exit_code=1)[0] == cause
+    assert judging.answer(log, exit_code=1)[0] == cause

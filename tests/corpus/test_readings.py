@@ -12,11 +12,6 @@ def _raised(exc: str, code: str, path: str = "/w/fit.py", where: str = "main") -
     return f'Traceback (most recent call last):\n  File "{path}", line 7, in {where}\n    {code}\n{exc}\n'
 
 
-def _judged(log: str, **context: object) -> tuple[str, str]:
-    found = judging.verdict(log, **(context or {"exit_code": 1}))
-    return found.cause, found.action
-
-
 _CRC = "zipfile.BadZipFile: Bad CRC-32 for file 'w.npy'"
 _SHORT = "OSError: Unable to synchronously open file (truncated file: eof = 96, sblock->base_addr = 0, stored_eof = 2048)"
 
@@ -37,7 +32,7 @@ _SHORT = "OSError: Unable to synchronously open file (truncated file: eof = 96, 
     ids=["name", "argument", "function", "h5", "pickle", "line-before", "resuming", "inside-numpy"],
 )  # fmt: skip
 def test_what_only_its_name_or_its_reader_tells_to_be_a_checkpoint_is_one(log: str) -> None:
-    assert _judged(_STEPS + log) == ("checkpoint_corrupt", "resume_previous")
+    assert judging.answer(_STEPS + log) == ("checkpoint_corrupt", "resume_previous")
 
 
 @pytest.mark.parametrize(
@@ -51,13 +46,13 @@ def test_what_only_its_name_or_its_reader_tells_to_be_a_checkpoint_is_one(log: s
     ids=["h5", "npz", "resumed", "long-ago"],
 )
 def test_the_same_words_of_a_data_set_stay_a_fault_of_the_data(log: str) -> None:
-    assert _judged(log)[0] == "data_error"
+    assert judging.answer(log)[0] == "data_error"
 
 
 def test_a_configuration_that_does_not_parse_is_no_damaged_data() -> None:
     error = "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 4 column 3 (char 90)"
-    assert _judged(_raised(error, 'json.load(open("zero2.json"))')) == ("config_error", "change")
-    assert _judged(_raised(error, "row = json.loads(line)"))[0] == "data_error"
+    assert judging.answer(_raised(error, 'json.load(open("zero2.json"))')) == ("config_error", "change")
+    assert judging.answer(_raised(error, "row = json.loads(line)"))[0] == "data_error"
 
 
 _GONE = "FileNotFoundError: [Errno 2] No such file or directory: '/out/{}'"
@@ -76,13 +71,13 @@ _GONE = "FileNotFoundError: [Errno 2] No such file or directory: '/out/{}'"
 def test_a_pointer_to_a_checkpoint_that_is_not_there_is_a_damaged_checkpoint(
     before: str, path: str, cause: str
 ) -> None:
-    assert _judged(before + _raised(_GONE.format(path), "torch.load(ckpt)"))[0] == cause
+    assert judging.answer(before + _raised(_GONE.format(path), "torch.load(ckpt)"))[0] == cause
 
 
 def test_a_file_that_is_moved_and_is_gone_is_no_missing_data() -> None:
     gone = _GONE.format("last.tmp") + " -> '/out/last.bin'"
-    assert _judged(_STEPS + _raised(gone, "os.replace(part, whole)")) == ("io_error", "hold")
-    assert _judged(_STEPS + _raised(_GONE.format("rows.csv"), "rows = open(path)"))[0] == "data_error"
+    assert judging.answer(_STEPS + _raised(gone, "os.replace(part, whole)")) == ("io_error", "hold")
+    assert judging.answer(_STEPS + _raised(_GONE.format("rows.csv"), "rows = open(path)"))[0] == "data_error"
 
 
 _POOL = "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='{}', port=443): Max retries exceeded with url: /x"
@@ -103,7 +98,7 @@ _POOL = "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='{}', por
     ids=["internal", "address", "cluster", "code", "one-word", "public", "hub-by-proxy", "public-code"],
 )  # fmt: skip
 def test_a_host_of_the_runs_own_network_is_no_hub(log: str, cause: str) -> None:
-    assert _judged(_STEPS + log) == (cause, "wait")
+    assert judging.answer(_STEPS + log) == (cause, "wait")
 
 
 @pytest.mark.parametrize(

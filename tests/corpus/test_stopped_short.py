@@ -14,8 +14,7 @@ def _steps(first: int, last: int, by: int, total: int, kept: int = 0) -> str:
 
 
 def _judged(log: str | dict[str, str]) -> tuple[str, str]:
-    found = judging.verdict(log, exit_code=0)
-    return found.cause, found.action
+    return judging.answer(log, 0)
 
 
 @pytest.mark.parametrize(

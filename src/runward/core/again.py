@@ -69,7 +69,7 @@ def from_scratch(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
     begin, end, edges = ends[lives[-2].order], ends[lives[-1].order], book.edges.get(chosen.file)
     if edges is None or begin is None or end is None:
         return False
-    cut = edges.size - len(edges.tail)
+    cut = edges.cut
     return begin >= cut and regexes.ready(_ANEW).search(edges.tail[begin - cut : end - cut]) is not None
 
 
@@ -126,7 +126,7 @@ def _title(entry: casebook.Entry, book: casebook.Casebook) -> str:
     edges, offset = book.edges.get(signals.whole(entry.signal.file)), entry.signal.offset or 0
     if edges is None:
         return ""
-    start = edges.size - len(edges.tail)
+    start = edges.cut
     text = edges.tail[: offset - start] if offset >= start else edges.head[:offset]
     titles = regexes.ready(_ATTEMPT).findall(text)
     return titles[-1].decode("utf-8", "replace") if titles else ""

@@ -87,7 +87,7 @@ def _begun_before(entry: casebook.Entry, end: casebook.Entry, book: casebook.Cas
     if edges is None or not regexes.ready(readings.LOADED).search(signal.text):
         return False
     place, last = signal.offset or 0, end.signal.offset or 0
-    start = edges.size - len(edges.tail)
+    start = edges.cut
     text, start = (edges.tail, start) if last >= start else (edges.head, 0)
     path = signal.fields.get("path") or signal.fields.get("path2") or ""
     for name in (path.rstrip("."), prefixes.split(signal.text).speaker):

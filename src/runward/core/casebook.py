@@ -109,6 +109,16 @@ class Edges:
     node: str = ""
     """Whose log it is, by its name."""
 
+    @property
+    def cut(self) -> int:
+        """Where in the source the kept end begins."""
+        return self.size - len(self.tail)
+
+    @property
+    def text(self) -> bytes:
+        """All that is kept, nothing of it twice."""
+        return self.head + self.tail[max(0, len(self.head) - self.cut) :]
+
 
 class Casebook:
     """Signals, tracebacks, progress and edges of text of one attempt."""

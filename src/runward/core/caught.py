@@ -96,7 +96,7 @@ def left(
     found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
 ) -> list[candidates.Candidate]:
     """Without what was caught, of a run that lives, ended with 0, or of which nothing more is known."""
-    known = ctx.running is True or ctx.ended_well
+    known = ctx.may_be_well
     if not found or not (known or (ctx.exit is None and not ctx.state)):
         return found
     tested = {} if ctx.running is True else {name: _tested(name, book) for name in book.edges}
@@ -115,7 +115,7 @@ class _Log:
 
     def __init__(self, file: str | None, book: casebook.Casebook) -> None:
         edges = book.edges.get(signals.whole(file)) or casebook.Edges()
-        self._text, self._start = edges.tail, edges.size - len(edges.tail)
+        self._text, self._start = edges.tail, edges.cut
         every = {one.offset: one for one in (*book.first_tracebacks, *book.tracebacks) if one.file == file}
         self.traces = sorted(every.values(), key=lambda one: one.offset or 0)
         late = _rows(self._behind(self.traces[-1], len(self._text))) if self.traces else []
@@ -223,7 +223,7 @@ def _ends_well(rows: Sequence[_Row]) -> bool:
 def _tested(name: str | None, book: casebook.Casebook) -> range:
     """The part of a log in which a program of tests, all of which passed, printed what they are about."""
     edges = book.edges[name]
-    text, start = edges.tail, edges.size - len(edges.tail)
+    text, start = edges.tail, edges.cut
     late = max(0, len(text) - _TOLD_LATE)
     if b"passed" not in text[late:] and b"PASSED" not in text[late:] and b"\nOK" not in text[late:]:
         return range(0)

@@ -39,7 +39,7 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
     if not own or not steps or len(book.edges) != 1 or len(book.ranks) > 1:
         return None
     (file, edges), last = next(iter(book.edges.items())), steps[-1].signal
-    cut = edges.size - len(edges.tail)
+    cut = edges.cut
     if last.offset is None or last.offset < cut or signals.whole(last.file) != file:
         return None
     lines = [line for line in edges.tail[last.offset - cut :].splitlines()[1:] if line.strip()]

@@ -71,6 +71,11 @@ class Context(NamedTuple):
         return self.exit is not None and self.exit.code == 0
 
     @property
+    def may_be_well(self) -> bool:
+        """Whether it lives, or is over with exit 0."""
+        return self.running is True or self.ended_well
+
+    @property
     def failed(self) -> bool:
         """Whether it is over, and not with exit 0."""
         return self.exit is not None and self.exit.code != 0

@@ -99,7 +99,7 @@ def last_words(book: casebook.Casebook) -> list[failures.Evidence]:
     for name, edges in list(book.edges.items())[:4]:
         rows = [row for row in edges.tail[-4096:].replace(b"\r", b"\n").split(b"\n") if row.strip()]
         for row in rows[-2:]:
-            offset = edges.size - len(edges.tail) + edges.tail.rfind(row)
+            offset = edges.cut + edges.tail.rfind(row)
             text = redact.text(row[:1000].decode("utf-8", "replace").rstrip())
             found.append(failures.Evidence(text, file=name, offset=offset, rule="last_words"))
     return found
@@ -148,7 +148,7 @@ def _line_of(one: failures.Evidence, book: casebook.Casebook) -> int | None:
     edges = book.edges.get(one.file)
     if edges is None or one.offset is None:
         return None
-    start = edges.size - len(edges.tail)
+    start = edges.cut
     before = max(
         (
             (entry.signal.offset, entry.signal.line)

@@ -161,8 +161,7 @@ def _pieces(book: casebook.Casebook) -> Iterator[tuple[str | None, bytes]]:
         if not own:
             yield file, edges.head[:_FRONT]
             continue
-        overlap = len(edges.head) + len(edges.tail) - edges.size
-        text = edges.head + edges.tail[max(0, overlap) :]
+        text = edges.text
         places = [_place(head.offset or 0, len(edges.head), edges.size - len(text)) for head in own]
         for head, start, end in zip(own, places, [*places[1:], len(text)], strict=True):
             yield head.file, text[start : min(end, start + _FRONT)]

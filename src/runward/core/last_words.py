@@ -158,7 +158,7 @@ def _owners(book: casebook.Casebook) -> dict[str | None, int | None]:
 
 def _lines(edges: casebook.Edges, word: bytes, most: int) -> Iterator[tuple[str, int]]:
     """The last lines that hold a word, with their offsets."""
-    at = edges.size - len(edges.tail)
+    at = edges.cut
     lines = edges.tail.splitlines(keepends=True)
     at += sum(map(len, lines[:-most]))
     for raw in lines[-most:]:

@@ -223,7 +223,7 @@ def _last_words(left: Left, case: whose.Case) -> Words | None:
     if edges is None:
         return None
     starts = [left.proof.signal.offset or 0, *(_start(c) for c in case.found if c.entry and c.file == file)]
-    cut = edges.size - len(edges.tail)
+    cut = edges.cut
     stops = {e.place for e in case.book.saying(rules.Says.EARLY_STOP)}
     known = {
         e.signal.offset for e in case.book.entries(*_KNOWN) if e.signal.file == file and e.place not in stops

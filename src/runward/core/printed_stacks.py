@@ -96,7 +96,7 @@ def _of_ranks(book: casebook.Casebook) -> list[Stack]:
 def _stacks(book: casebook.Casebook) -> Iterator[Stack]:
     for file, edges in book.edges.items():
         if any(word in edges.tail for word in _DUMPS):
-            start = edges.size - len(edges.tail)
+            start = edges.cut
             yield from _of_text(edges.tail, start, file, book)
 
 

@@ -46,7 +46,7 @@ def odd_one(book: casebook.Casebook) -> tuple[Row, str] | None:
 def _tables(book: casebook.Casebook) -> Iterator[list[Row]]:
     for file, edges in book.edges.items():
         for head in regexes.ready(_HEAD).finditer(edges.tail):
-            at = edges.size - len(edges.tail) + head.end() + 1
+            at = edges.cut + head.end() + 1
             rows = list(
                 _rows(head[0].decode("utf-8", "replace").split(), edges.tail[head.end() + 1 :], at, file)
             )

@@ -42,7 +42,7 @@ def apart(book: casebook.Casebook) -> casebook.Casebook:
 def _spans(edges: casebook.Edges) -> list[range]:
     """Offsets of the text of each report."""
     found = []
-    start = edges.size - len(edges.tail)
+    start = edges.cut
     for text, at in ((edges.head if start > 0 else b"", 0), (edges.tail, start)):
         if _MARK in text:
             matches = regexes.ready(_REPORT.encode()).finditer(text)

@@ -24,7 +24,7 @@ _FILES = 64
 
 def heard(book: casebook.Casebook, ctx: context.Context) -> casebook.Casebook:
     """The book with such steps, where the run may be well and no rule knew any; else the same book."""
-    if book.advances or not (ctx.running is True or ctx.ended_well):
+    if book.advances or not ctx.may_be_well:
         return book
     orders = book.orders()
     found = [step for name in list(book.edges)[:_FILES] for step in _steps(book, name, orders.get(name, []))]
@@ -40,7 +40,7 @@ def _steps(
 ) -> Iterator[casebook.Advance]:
     edges = book.edges[name]
     grown: dict[str, tuple[list[int], int]] = {}
-    for line, offset in unusual.lines(edges.tail, edges.size - len(edges.tail)):
+    for line, offset in unusual.lines(edges.tail, edges.cut):
         total = regexes.ready(_TOTAL).search(line)
         measured = regexes.ready(_MEASURE).search(line) or (total and int(total[1]) <= int(total[2]))
         if not measured or regexes.ready(_NO_STEP).search(line):

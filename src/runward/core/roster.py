@@ -118,8 +118,7 @@ def _texts(book: casebook.Casebook) -> Iterator[tuple[bytes, str]]:
     """The kept text of each source, and its node."""
     left = _MOST_BYTES
     for edges in book.edges.values():
-        overlap = len(edges.head) + len(edges.tail) - edges.size
-        text = edges.head + edges.tail[max(0, overlap) :]
+        text = edges.text
         left -= len(text)
         if left < 0:
             return

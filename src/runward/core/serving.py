@@ -38,7 +38,7 @@ def _served(book: casebook.Casebook) -> Iterator[_Answer]:
     """The lines by which a server tells that it answers, of the kept ends of the logs."""
     for name, edges in book.edges.items():
         if any(word in edges.tail for word in _WORDS):
-            for line, at in unusual.lines(edges.tail, edges.size - len(edges.tail)):
+            for line, at in unusual.lines(edges.tail, edges.cut):
                 if regexes.ready(_SERVED).search(line):
                     yield _Answer(name, at, prefixes.split(line[:_FRONT]).voice)
 

@@ -73,7 +73,7 @@ def _whole(entry: casebook.Entry, field: str) -> int:
 def _breaks_off(edges: casebook.Edges, told: list[casebook.Entry], ends: range, total: int) -> bool:
     """Whether no line before the first step tells of a limit, and none behind the last says what none said before."""
     first, last = told[0].signal.offset, told[-1].signal.offset
-    cut = edges.size - len(edges.tail)
+    cut = edges.cut
     if first is None or last is None or first > len(edges.head) or last < cut:
         return False
     title = edges.head[:first]

@@ -67,7 +67,7 @@ def survived(
     """Whether new steps were made after it: by its own rank or in its file, and before any process ended."""
     if candidate.entry is None:
         return False
-    if _long_before(candidate, book) or (_of_some_time(candidate, book) and _is_well(ctx)):
+    if _long_before(candidate, book) or (_of_some_time(candidate, book) and ctx.may_be_well):
         return True
     if candidate.ends or candidate.terminal:
         return _went_on(candidate, book, ctx)
@@ -78,7 +78,7 @@ def survived(
     later = [
         one for one in book.advances if one.order > candidate.order and _same_life(one, candidate, ctx, end)
     ]
-    well = _is_well(ctx)
+    well = ctx.may_be_well
     if not well and (candidate.file, candidate.rank) in book.streams:
         later = [one for one in later if one.rank == candidate.rank]  # it tells its own steps
     return len({one.step for one in later}) >= _needed(candidate, ctx, well=well)
@@ -106,10 +106,6 @@ def _of_some_time(candidate: candidates.Candidate, book: casebook.Casebook) -> b
     return len(steps) >= _AGAIN and all(steps)
 
 
-def _is_well(ctx: context.Context) -> bool:
-    return ctx.running is True or ctx.ended_well
-
-
 def _needed(candidate: candidates.Candidate, ctx: context.Context, *, well: bool) -> int:
     """How many new steps show that it was survived: what is still in other ranks' buffers comes after it."""
     if candidate.cause in _COLLECTIVE:
@@ -131,7 +127,7 @@ def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: cont
 
     No rank makes many steps without another that is dead.
     """
-    well = _is_well(ctx)
+    well = ctx.may_be_well
     later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
     if candidate.ends and not well and candidate.cause is not _C.NODE_FAILURE:
         return False  # in the time of grace that it is given it makes steps; a lost node gives none

@@ -28,7 +28,7 @@ def pick(book: casebook.Casebook, count: int = 3) -> list[tuple[str, str | None,
     known: Counter[str] = Counter()
     met: list[tuple[str, str | None, int, str]] = []
     for name, edges in list(book.edges.items())[:64]:
-        cut = edges.size - len(edges.tail)
+        cut = edges.cut
         head = edges.head if cut > 0 else b""
         for text, _ in lines(head, 0):
             known[shape(text)] += 1

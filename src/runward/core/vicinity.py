@@ -136,7 +136,7 @@ def _kept(signal: signals.Signal, book: casebook.Casebook) -> tuple[bytes, int]:
     edges = book.edges.get(signals.whole(signal.file))
     if edges is None or signal.offset is None:
         return b"", 0
-    at = signal.offset - (edges.size - len(edges.tail))
+    at = signal.offset - edges.cut
     return (edges.tail, at) if at >= 0 else (edges.head, signal.offset)
 
 
