@@ -87,3 +87,17 @@ def test_users_rules_are_added_and_a_broken_file_names_itself(tmp_path, monkeypa
 def test_required_literals(pattern, texts):
     need = literals.required(pattern)
     assert (need and need.alternatives) == texts
+
+
+def test_a_part_that_patterns_share_stands_once_and_an_unknown_one_is_refused():
+    shared = {
+        "name": "a",
+        "pattern": "jammed (?:{{gear}}) {2,3}",
+        "role": "benign",
+        "match": ["jammed cog  "],
+    }
+    wrong = {"name": "b", "pattern": "jammed {{gaer}}", "role": "benign"}
+    found, bad = rules.parse_family({"parts": {"gear": "cog|wheel"}, "rules": [shared, wrong]}, "mine.yaml")
+    assert [one.pattern for one in found] == ["jammed (?:cog|wheel) {2,3}"]
+    assert len(bad) == 1
+    assert "did you mean 'gear'" in str(bad[0])

@@ -214,6 +214,8 @@ def parse_family(raw: object, source: str) -> tuple[list[Rule], list[errors.Prob
     if not isinstance(raw, Mapping) or not isinstance(raw.get("rules"), Sequence):
         return [], [errors.Problem("no rule set: needs `family:` and a list `rules:`", source)]
     family = str(raw.get("family") or source.rpartition("/")[2].partition(".")[0])
+    parts = raw.get("parts")
+    known = {str(one): str(text) for one, text in parts.items()} if isinstance(parts, Mapping) else {}
     good: list[Rule] = []
     bad: list[errors.Problem] = []
     for place, entry in enumerate(raw["rules"], 1):
@@ -221,10 +223,22 @@ def parse_family(raw: object, source: str) -> tuple[list[Rule], list[errors.Prob
         try:
             if not isinstance(entry, Mapping) or not name:
                 raise _Faults("a rule is a mapping with at least `name`, `pattern` and `role`")
-            good.append(_rule(entry, family))
+            good.append(_rule({**entry, "pattern": _filled(str(entry.get("pattern", "")), known)}, family))
         except _Faults as fault:
             bad.append(errors.Problem(str(fault), f"{source}: rule {name or f'number {place}'}"))
     return good, bad
+
+
+def _filled(pattern: str, parts: Mapping[str, str]) -> str:
+    """The pattern with the parts that its file names once for several rules."""
+
+    def part(named: re.Match[str]) -> str:
+        if named[1] in parts:
+            return parts[named[1]]
+        close = errors.nearest(named[1], parts)
+        raise _Faults(f"the file has no part {named[1]!r}" + (f" (did you mean {close!r}?)" if close else ""))
+
+    return re.sub(r"\{\{(\w+)\}\}", part, pattern)
 
 
 def _rule(raw: Mapping[str, Any], family: str) -> Rule:
