@@ -236,3 +236,16 @@ def test_a_line_of_fifty_megabytes_takes_no_memory_to_speak_of(tmp_path):
     count, kilobytes = map(int, done.stdout.split())
     assert count == 50
     assert kilobytes < 20_000
+
+
+def test_a_sample_is_of_the_middle_and_takes_nothing_from_what_is_read_once(tmp_path):
+    path = put(tmp_path, b"a" * 100 + b"b" * 100)
+    assert reading.LogFile(str(path)).sample(10) == b"b" * 10
+    assert reading.LogFile(str(path), held=False).sample(10) == b""
+    there, here = os.pipe()
+    os.write(here, TEXT[:100])
+    os.close(here)
+    piped = reading.Pipe("-", there)
+    assert piped.sample(10) == b""
+    assert b"".join(chunk.data for chunk in piped.chunks()) == TEXT[:100]
+    os.close(there)

@@ -124,6 +124,22 @@ def test_the_parts_of_literals_give_back_each_literal_where_it_stands(words, tex
     assert engine.stops(b"x" * before + data + b"xyz", before, before + len(data)) == expected
     some = engine.only([place % 3 > 0 for place in range(len(wanted))])
     assert some.stops(data, 0, len(data)) == [stop for stop in expected if stop[1] % 3]
+    other = keyed.Keyed(made.beside(data[: len(data) // 2]))
+    beside = other.over(engines.Stdlib(other.parts))
+    assert beside.stops(b"x" * before + data + b"xyz", before, before + len(data)) == expected
+
+
+def test_parts_that_a_log_is_full_of_are_replaced_where_the_literals_have_others():
+    made = vocabulary.with_parts(
+        vocabulary.Vocabulary(["stream lost", "strea", "ok"], [1, 1, 0], [[0], [1], [2]])
+    )
+    made = made._replace(begins=[0, 0, 0])
+    beside = vocabulary._parted(made).beside(b"Stream 0x7f of 8\n" * 9)
+    assert [(part.text, beside.members[at]) for at, part in enumerate(beside.looked_for())] == [
+        (b"eam l", [0]),
+        (b"strea", [1]),
+        (b"ok", [2]),
+    ]
 
 
 @given(

@@ -5,7 +5,7 @@ Everything here is plain values: it is made once, and kept with the compiled rul
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from runward.core import literals
@@ -62,6 +62,21 @@ class Vocabulary(NamedTuple):
         """The same without parts."""
         return self._replace(begins=(), parts=(), members=())
 
+    def beside(self, text: bytes) -> "Vocabulary":
+        """The same with parts that do not stand in `text`, which is like what will be looked at, where there are such.
+
+        A part that a log holds on each line is compared each time with all that it may stand for.
+        """
+        low = text.lower()
+        met = {low[at : at + KEY] for at in range(len(low) - KEY + 1)}
+        begins = list(self.begins)
+        for (part, _), members in zip(self.parts, self.members, strict=True):
+            if _bytes(str(part)).lower() not in met:
+                continue
+            for place in members:
+                begins[place] = _begin_beside(_bytes(self.texts[place]).lower(), begins[place], met)
+        return _parted(self._replace(begins=begins))
+
     def wanted(self) -> "Vocabulary":
         """The same without the literals that no pattern wants: the others have other places then."""
         kept = [place for place, patterns in enumerate(self.wanting) if patterns]
@@ -108,6 +123,12 @@ def _begins(words: Sequence[Literal]) -> list[int]:
             shared[best] += 1
             found[place] = own.index(best)
     return found
+
+
+def _begin_beside(low: bytes, begin: int, met: Container[bytes]) -> int:
+    """Where in a literal the first part begins that was not met; `begin` where all were."""
+    free = (at for at in range(len(low) - KEY + 1) if low[at : at + KEY] not in met)
+    return next(free, begin)
 
 
 def _parted(made: Vocabulary) -> Vocabulary:

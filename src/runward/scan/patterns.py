@@ -145,17 +145,17 @@ class Lean:
     compiled: Compiled
     seen: int = 0
 
-    def for_more(self, size: int) -> Compiled:
-        """The set for `size` bytes more; has an engine of its own once that has paid."""
+    def for_more(self, size: int, like: bytes) -> Compiled:
+        """The set for `size` bytes more, which look like that; has an engine of its own once that has paid."""
         before, self.seen = self.seen, self.seen + size
         if before <= OFTEN < self.seen:
-            self.compiled = rebuilt(self.compiled)
+            self.compiled = rebuilt(self.compiled, like)
         return self.compiled
 
 
-def rebuilt(compiled: Compiled) -> Compiled:
+def rebuilt(compiled: Compiled, like: bytes) -> Compiled:
     """The same with an engine that does not look for literals which nothing wants: worth it for megabytes."""
-    words = compiled.words.wanted()
+    words = compiled.words.wanted().beside(like)
     make = engines.ENGINES[compiled.engine.name]  # tried already, with more literals
     engine, _ = _engine(words, lambda wanted: engines.Choice(make(wanted), ()))
     return replace(compiled, engine=engine, words=words, lean={})

@@ -60,6 +60,12 @@ class LogFile:
         """Bytes of the file, packed or not, when it was opened."""
         return self._size
 
+    def sample(self, size: int) -> bytes:
+        """So many bytes of its middle as they lie there, to see what it is like; none of what cannot be read twice."""
+        with contextlib.suppress(OSError):  # reading it will tell
+            return os.pread(self._fd, size, self._size // 2) if self._size and self._fd >= 0 else b""
+        return b""
+
     def chunks(self) -> Iterator[log_data.Chunk]:
         """The text, in order; offsets are those of the unpacked text. A gap in them is a hole of the file.
 

@@ -63,7 +63,8 @@ class Thin:
         tail: list[log_data.Hit] = []
         last = self._before = self._edge(data, (tail_start, end), offset, tail)
         dense = first.dense & last.dense
-        lean = self._lean((dense, first.loud & last.loud), tail_start - head_end) if dense else None
+        like = bytes(data[tail_start:end])
+        lean = self._lean((dense, first.loud & last.loud), tail_start - head_end, like) if dense else None
         if lean is None:
             found += head
             self._full.all(data, (head_end, tail_start), offset, found)
@@ -80,13 +81,13 @@ class Thin:
         dense = frozenset(p for p, times in often.items() if times >= DENSE and p in self._compiled.sparse)
         return _Edge(offset + edge[1], dense, self._loud(data, edge) if dense else frozenset())
 
-    def _lean(self, key: _Key, size: int) -> lines.Lines | None:
-        """What is left to look for in `size` bytes more; made once for each such set, of which there are few."""
+    def _lean(self, key: _Key, size: int, like: bytes) -> lines.Lines | None:
+        """What is left to look for in `size` bytes more that look like this; made once for each set: there are few."""
         known = self._compiled.lean
         near = _nearest(set(known), key)
         if near is None and len(known) < _MOST_SETS:
             known[key], near = patterns.Lean(patterns.without(self._compiled, *key)), key
-        return lines.Lines(known[near].for_more(size)) if near else None
+        return lines.Lines(known[near].for_more(size, like)) if near else None
 
     def _loud(self, data: lines.Text, edge: _Span) -> frozenset[int]:
         """Literals that stand often in this edge."""

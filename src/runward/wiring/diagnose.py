@@ -39,6 +39,8 @@ _MAX_CONTEXT = 1 << 20
 _MUCH, _MANY = 32 << 20, 256
 """Bytes, and files, above which several processes read them."""
 _WORKERS = 8
+_SAMPLES, _SAMPLE = 16, 8 << 10
+"""So many files at most are looked into before many of them are read, and bytes of each."""
 _RESOLVERS: dict[str, str] = {
     "docker": "runward.wiring.docker:diagnosable",
     "slurm": "runward.wiring.slurm:diagnosable",
@@ -51,9 +53,9 @@ _RESOLVERS: dict[str, str] = {
 
 
 def engine(
-    extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None, *, much: bool = False
+    extra_rules: Sequence[str] = (), ruleset: rules.RuleSet | None = None, like: bytes = b""
 ) -> app.Engine:
-    """Rules and scanner, ready to read logs. `much`: of so many megabytes that 0.1 s of preparation pays."""
+    """Rules and scanner, ready to read logs. `like`: a sample of them, where they are long."""
     from runward import scan
 
     loaded = ruleset or rulesets.load(extra_rules)
@@ -61,7 +63,7 @@ def engine(
     known = scan.Known(
         _Each(found, operator.attrgetter("need")),
         _Each(found, operator.attrgetter("effort")),
-        index.words.whole() if much else index.words,
+        index.words.beside(like) if like else index.words,
     )
     compiled = scan.compile(
         _Each(found, operator.attrgetter("pattern")),
@@ -122,7 +124,7 @@ def answer(question: Question) -> Answer:
     timed = log_paths.Timed((*sources.logs, *kernel), window)
     notes += timed.notes
     much = sum(file.size for file in opened) > _MUCH
-    made = engine(question.rules, much=much)
+    made = engine(question.rules, like=_sample(opened) if much else b"")
     book = app.book_of(made, timed.logs, ctx, window, _how(much=much or len(opened) > _MANY))
     timed.check()
     if attempt is not None:
@@ -135,6 +137,11 @@ def answer(question: Question) -> Answer:
     weighed = diagnosis.weighed(book, ctx, attempt) if question.explain else []
     refused = tuple(f"rule refused: {problem}" for problem in made.ruleset.problems)
     return Answer(found, weighed, refused, sources.box)
+
+
+def _sample(opened: Sequence[reading.LogFile]) -> bytes:
+    """Some text of several of the files."""
+    return b"".join(file.sample(_SAMPLE) for file in opened[:: -(-len(opened) // _SAMPLES)])
 
 
 def _there(book: casebook.Casebook, attempt: int) -> None:
