@@ -61,6 +61,8 @@ def _earlier_elsewhere(
     for candidate in pool:
         if candidate.weight < candidates.GENERIC or candidate.rank is None or top.rank is None:
             continue
+        if "peer" in (candidate.fields or {}):
+            continue  # it tells of another one's end
         if candidate.rank == top.rank or not candidates.surely_earlier(candidate, top, offsets):
             continue
         if first is None or candidates.earlier(candidate, first, offsets):

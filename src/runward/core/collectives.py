@@ -9,6 +9,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from runward.core import (
+    broken_links,
     candidates,
     casebook,
     context,
@@ -16,7 +17,7 @@ from runward.core import (
     joined,
     last_words,
     missed,
-    regexes,
+    own_links,
     rules,
     signals,
     unlike_calls,
@@ -24,8 +25,6 @@ from runward.core import (
 
 _ENOUGH = 3
 """From so many complaining ranks on, one that lies between them and is never heard of exists."""
-_ON_THEIR_WAY = 4
-"""Steps that other ranks may still print after one is lost."""
 _RANKS = re.compile(r"\d{1,6}")
 
 
@@ -48,6 +47,7 @@ def _missed(
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
+        or own_links.cut_off(book)
         or unlike_calls.both(book)
         or _reached(book)
         or _recorded(ctx, behind=False)
@@ -55,7 +55,7 @@ def _missed(
         or _own_stack(book, found)
         or _tabled(book)
         or _step_behind(book)
-        or _lost(book)
+        or broken_links.lost(book)
         or _barrier(book)
         or _stuck(book)
         or _late(book, found)
@@ -117,38 +117,6 @@ def named(book: casebook.Casebook) -> missed.Suspects | None:
     if not ranks:
         return None
     return missed.Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
-
-
-def _lost(book: casebook.Casebook) -> missed.Suspects | None:
-    """Whom others say they lost, less those that say so themselves: they went because of the first."""
-    whom = [(entry, int(entry.signal.fields["lost"])) for entry in book.with_field("lost")]
-    whom += [(entry, rank) for entry in book.of_rule(_LOST_AT) for rank in _at_address(entry, book)]
-    whom = [(entry, rank) for entry, rank in whom if not _survived(entry, book)]
-    lost = {rank for _, rank in whom}
-    gone = (lost - {entry.signal.rank for entry, _ in whom}) or lost
-    first = [entry for entry, rank in whom if rank in gone][:1]
-    return (
-        missed.Suspects(
-            tuple(sorted(gone)), "others say that they lost it", proven=False, entries=tuple(first)
-        )
-        if gone
-        else None
-    )
-
-
-_LOST_AT = "gloo_peer_closed"
-_ADDRESS = r"\[(\d{1,3}(?:\.\d{1,3}){3})\]:\d"
-
-
-def _at_address(entry: casebook.Entry, book: casebook.Casebook) -> list[int]:
-    """The rank of the peer whose address a line gives, where each machine has one."""
-    ranks = (book.voices.only(one) for one in regexes.ready(_ADDRESS).findall(entry.signal.text))
-    return [rank for rank in ranks if rank is not None]
-
-
-def _survived(entry: casebook.Entry, book: casebook.Casebook) -> bool:
-    """Whether more steps came after a line than may still have been on their way."""
-    return len({one.step for one in book.advances if one.order > entry.order}) > _ON_THEIR_WAY
 
 
 def _counters(book: casebook.Casebook) -> missed.Suspects | None:

@@ -222,6 +222,11 @@ def by_name(case: Case) -> int | None:
         rank = worker_names.at_place(entry.signal.text, book)
         if rank is not None:
             return rank
+    from runward.core import addresses  # noqa: PLC0415 -- few logs have a tracker
+
+    tracked = addresses.worker(entry.signal.text, book)
+    if tracked is not None:
+        return tracked
     dead = book.of_rule(_DEAD_ACTOR)
     pids = [*vicinity.pids(entry.signal), entry.signal.voice.name.rpartition(":")[2]]
     return worker_names.of_actor([pid for pid in pids if pid], book) if dead else None
