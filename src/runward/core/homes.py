@@ -56,6 +56,8 @@ def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
     if len(pieces) < 2:
         return {}
     bases = {file: _base(text) for file, text in pieces.items()}
+    if _distinct(bases) and all(_count(text) == 1 for text in pieces.values()):
+        return {file: Home(base, node=_node(file, book)) for file, base in bases.items() if base is not None}
     if _distinct(bases):
         return {file: Home(base=base) for file, base in bases.items() if base is not None}
     ranks: Mapping[str | None, int | None] = {file: _rank(text) for file, text in pieces.items()}

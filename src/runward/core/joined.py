@@ -5,6 +5,11 @@ import re
 from runward.core import casebook, missed
 
 _RANKS = re.compile(r"\d{1,6}")
+_UNREACHED = ("dns", "store_timeout", "refused", "peer_lost")
+_CONNECTING = re.compile(r"cannot be retrieved|(?i:\bconnect(?:ing|/validate)? to\b|\bto connect\b)")
+"""Of a connection that is not there yet; one that breaks was there."""
+_GIVEN_UP = re.compile(r"(?:has|-) timed out|\w(?:Error|Exception): ")
+"""Of an attempt that was not made again: many come on the second try."""
 _MOST_RANKS, _DIGITS = 65536, 6
 
 
@@ -26,8 +31,21 @@ def one_short(book: casebook.Casebook) -> missed.Suspects | None:
     if not told:
         return None
     joined, world = (int(told[-1].signal.fields[name][:_DIGITS]) for name in ("joined", "world"))
-    left = set(range(world)) - book.ranks if joined == world - 1 and 2 < world <= _MOST_RANKS else set()
-    if len(left) != 1 or max(book.ranks) >= world:
+    if joined != world - 1 or not 2 < world <= _MOST_RANKS or max(book.ranks, default=0) >= world:
         return None
-    why = "the store lacks one, and all others are there"
-    return missed.Suspects((left.pop(),), why, proven=False, entries=(told[-1],))
+    left = set(range(world)) - book.ranks
+    if len(left) == 1:
+        why = "the store lacks one, and all others are there"
+        return missed.Suspects((left.pop(),), why, proven=False, entries=(told[-1],))
+    return None if left else _shut_out(book)
+
+
+def _shut_out(book: casebook.Casebook) -> missed.Suspects | None:
+    """The one rank of all that says that it does not reach the store."""
+    entries = [one for one in book.of_rule(*_UNREACHED) if _CONNECTING.search(one.signal.text)]
+    ranks = {one.signal.rank for one in entries}
+    (rank,) = ranks if len(ranks) == 1 else (None,)
+    if rank is None or not any(_GIVEN_UP.search(one.signal.text) for one in entries):
+        return None
+    why = "it alone does not reach the store"
+    return missed.Suspects((rank,), why, proven=False, entries=tuple(entries[-1:]))

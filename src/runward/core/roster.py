@@ -11,6 +11,7 @@ from runward.core import (
     casebook,
     devices,
     elastic_table,
+    heads,
     homes,
     identities,
     log_names,
@@ -267,8 +268,8 @@ class _Said:
         return told
 
     def stamps(self) -> None:
-        """Take what the logs of nodes with one rank each tell in each line."""
-        for node, rank in homes.stamped(self._book).items():
+        """Take what the logs of nodes with one rank each tell in each line, or by their names."""
+        for node, rank in {**heads.counted(self._book), **homes.stamped(self._book)}.items():
             self._book.voices.on(node, (rank,))
             self._book.voices.per_node(1)
 
