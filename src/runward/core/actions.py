@@ -140,15 +140,19 @@ def _comes_again(chosen: candidates.Candidate, book: casebook.Casebook, ctx: con
     """Whether a second start would only meet the same, so that a person is asked."""
     if again.at_same_step(chosen, book):
         return True
+    if chosen.cause in _OF_THE_RANK and _inner_restarts(book) >= 2:
+        return True
     match chosen.cause:
-        case _C.KILLED:
-            return _inner_restarts(book) >= 2
         case _C.UNKNOWN:
             return _by_itself(book, ctx)
         case _C.SEGFAULT:
             alone = not book.ranks and not book.nodes
             return chosen.rule == "faulthandler_segfault" and alone and not book.progress
     return False
+
+
+_OF_THE_RANK = (_C.KILLED, _C.SEGFAULT, _C.ABORT, _C.CUDA_ERROR, _C.DATALOADER, _C.UNKNOWN)
+"""What a process ends by on its own: where its launcher has started it again already, it did so again."""
 
 
 def _one_of_many(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:

@@ -196,12 +196,13 @@ def _candidate(entry: casebook.Entry, rule: rules.Rule) -> Candidate | None:
 
 def _crowded(base: Candidate, fields: Mapping[str, str]) -> Candidate:
     """More at a store than belong to the run are two launches on one port, and would be again; fewer are missed."""
-    if "workers" not in fields or int(fields["workers"]) <= int(fields["world"]):
+    came = fields.get("workers") or fields.get("joined")
+    if came is None or int(came) <= int(fields["world"]):
         return base
     return base._replace(cause=_C.RENDEZVOUS, action=_A.CHANGE, summary=_CROWDED)
 
 
-_CROWDED = "{workers} processes came to the store of a run of {world}: two launches use one port"
+_CROWDED = "more processes came to the store than the {world} of the run: two launches use one port"
 
 
 def _device(base: Candidate, signal: signals.Signal) -> Candidate | None:

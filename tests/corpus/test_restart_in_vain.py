@@ -1,0 +1,186 @@
+"""What prints the words of a passing fault and is none, beside the passing fault itself."""
+
+import pytest
+
+from corpus import judging
+
+_STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f}\n" for n in range(10, 60, 10))
+_IN_VAIN, _HELPS = ("hold", "change"), ("restart", "restart_elsewhere", "wait")
+_TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 4, in <module>\n    go()\n'
+_NCCL = "torch.distributed.DistBackendError: NCCL error in: /src/NCCLUtils.cpp:81, internal error, NCCL version 2.21.5\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "actions"),
+    [
+        (
+            "sim: lib/grid.cpp:90: float Grid::at(int) const: Assertion `i < cells_.size()' failed.\n",
+            134,
+            _IN_VAIN,
+        ),
+        ("Assertion failed: (n <= kMax), function resize, file pool.cpp, line 31.\n", -6, _IN_VAIN),
+        ("F0301 10:11:12.131415 71 vocab.cc:20] Check failed: id >= 0 (-1 vs. 0) \n", 134, _IN_VAIN),
+        ("F0301 10:11:12.131415 71 client.cc:20] Check failed: ok() connection to n3:70 lost\n", 134, _HELPS),
+        ("fit: malloc.c:2379: sysmalloc: Assertion `chunk_ok (av)' failed.\n", 134, _HELPS),
+        ("corrupted size vs. prev_size\n", 134, _HELPS),
+    ],
+    ids=["assert", "assert-bsd", "glog", "glog-of-a-peer", "of-the-heap", "heap"],
+)
+def test_a_check_of_a_programs_own_state_fails_again(log: str, code: int, actions: tuple[str, ...]) -> None:
+    cause, action = judging.answer(_STEPS + log, code)
+    assert cause in ("abort", "network")
+    assert action in actions
+
+
+@pytest.mark.parametrize(
+    ("last", "actions"),
+    [
+        (
+            "requests.exceptions.HTTPError: 415 Client Error: Unsupported Media Type for url: https://t.example/log",
+            _IN_VAIN,
+        ),
+        (
+            "httpx.HTTPStatusError: Client error '400 Bad Request' for url 'https://t.example/v1/x' status_code=400",
+            _IN_VAIN,
+        ),
+        ("blobs.UploadError: commit failed: HTTP 413", _IN_VAIN),
+        (
+            "urllib3.exceptions.MaxRetryError: Max retries exceeded with url: /k (Caused by ResponseError('too many 401 error responses'))",
+            _IN_VAIN,
+        ),
+        (
+            "urllib3.exceptions.MaxRetryError: Max retries exceeded with url: /k (Caused by ResponseError('too many 502 error responses'))",
+            _HELPS,
+        ),
+        (
+            "requests.exceptions.HTTPError: 408 Client Error: Request Timeout for url: https://t.example/log",
+            _HELPS,
+        ),
+        (
+            "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: https://t.example/log",
+            _HELPS,
+        ),
+        ("blobs.UploadError: commit failed: HTTP 504", _HELPS),
+    ],
+    ids=["415", "400", "413", "retried-401", "retried-502", "408", "503", "504"],
+)
+def test_a_request_that_is_refused_is_refused_again(last: str, actions: tuple[str, ...]) -> None:
+    assert judging.answer(_STEPS + _TRACE + last + "\n")[1] in actions
+
+
+@pytest.mark.parametrize(
+    ("log", "actions"),
+    [
+        (
+            "n3:9:40 [0] misc/socket.cc:61 NCCL WARN Message truncated : received 512 bytes instead of 128\n"
+            + _NCCL,
+            _IN_VAIN,
+        ),
+        (_NCCL.replace("internal error", "invalid argument"), _IN_VAIN),
+        (
+            "n3:9:40 [0] misc/socket.cc:61 NCCL WARN socketProgress: Connection closed by remote peer n4\n"
+            + _NCCL,
+            _HELPS,
+        ),
+        (_NCCL, _HELPS),
+        ("RuntimeError: Timed out after 301 seconds waiting for clients. 17/16 clients joined.\n", _IN_VAIN),
+        ("RuntimeError: Timed out after 301 seconds waiting for clients. 14/16 clients joined.\n", _HELPS),
+        ("RuntimeError: HIP error: operation not supported\n", _IN_VAIN),
+        ("RuntimeError: HIP error: unspecified launch failure\n", _HELPS),
+    ],
+    ids=[
+        "sizes",
+        "argument",
+        "lost-peer",
+        "no-more",
+        "too-many",
+        "too-few",
+        "not-supported",
+        "launch-failed",
+    ],
+)
+def test_peers_and_calls_that_do_not_fit_do_not_fit_again(log: str, actions: tuple[str, ...]) -> None:
+    assert judging.answer(log)[1] in actions
+
+
+_ENDED = "E torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {}) local_rank: 1 (pid: 71) of binary: /e/python\n"
+_AGAIN = "W torch/distributed/elastic/agent/server/api.py: [default] Worker group FAILED. {}/3 attempts left; will restart worker group\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "action"),
+    [
+        (
+            _ENDED.format(-6) + _AGAIN.format(3) + _ENDED.format(-6) + _AGAIN.format(2) + _ENDED.format(-6),
+            "hold",
+        ),
+        (
+            _ENDED.format(-11)
+            + _AGAIN.format(3)
+            + _ENDED.format(-11)
+            + _AGAIN.format(2)
+            + _ENDED.format(-11),
+            "hold",
+        ),
+        (_ENDED.format(-11) + _AGAIN.format(1) + _ENDED.format(-11), "restart"),
+        (
+            _ENDED.format(-11)
+            + _AGAIN.format(3)
+            + _STEPS
+            + _ENDED.format(-11)
+            + _AGAIN.format(2)
+            + _ENDED.format(-11),
+            "restart",
+        ),
+    ],
+    ids=["aborted", "crashed", "once", "with-steps"],
+)
+def test_what_a_launcher_started_again_in_vain_ends_so_again(log: str, action: str) -> None:
+    assert judging.answer(log)[1] == action
+
+
+_VOLUME = 'Warning  FailedMount  3m (x8 over 9m)  kubelet  MountVolume.SetUp failed for volume "scratch" : mount failed: exit status 32 Output: mount.nfs: '
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (_VOLUME + "access denied by server while mounting 10.1.0.4:/s\n", ("permission", "hold")),
+        (
+            _VOLUME + "mounting 10.1.0.4:/s failed, reason given by server: No such file or directory\n",
+            ("config_error", "hold"),
+        ),
+        (_VOLUME + "Connection timed out\n", ("io_error", "wait")),
+        (
+            'Warning  FailedScheduling  0/9 nodes are available: persistentvolumeclaim "s" not found.\n',
+            ("config_error", "hold"),
+        ),
+        (
+            "Warning  FailedScheduling  0/9 nodes are available: 9 Insufficient nvidia.com/gpu.\n",
+            ("unschedulable", "wait"),
+        ),
+    ],
+    ids=["denied", "not-there", "silent", "no-claim", "no-room"],
+)
+def test_a_volume_that_is_not_given_is_not_waited_for(log: str, expected: tuple[str, str]) -> None:
+    assert judging.answer(log, state="PENDING") == expected
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (
+            "dso_loader.cc:53] Could not dlopen library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open shared object file: No such file\nRuntimeError: a GPU is asked for and none is there\n",
+            "driver",
+        ),
+        (_TRACE + "pynvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found\n", "driver"),
+        (
+            _TRACE
+            + "ImportError: libcublas.so.12: cannot open shared object file: No such file or directory\n",
+            "import_error",
+        ),
+    ],
+    ids=["of-the-driver", "its-tool", "of-a-package"],
+)
+def test_the_drivers_own_library_is_no_package(log: str, cause: str) -> None:
+    assert judging.answer(log)[0] == cause
