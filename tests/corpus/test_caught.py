@@ -26,6 +26,10 @@ _CAUGHT = {
     "said-by-a-framework": "[W 2031-03-04 05:06:07,111] Trial 4 failed with parameters: {'lr': 9} because of the following error: X.\n"
     + _trace("objective", _MEMORY)
     + "[I 2031-03-04 05:07:07,111] Trial 5 finished with value: 0.3\nbest 0.3\n",
+    "of-a-search": "[W 2031-03-04 05:06:07,111] Trial 2 failed with parameters: {} because of the following error: X.\n"
+    + _trace("_run_trial", "FloatingPointError: overflow", "study")
+    + "[W 2031-03-04 05:06:08,111] Trial 2 failed with value None.\n"
+    + "[I 2031-03-04 05:07:07,111] Trial 3 finished with value: 0.3\nBest params: {'depth': 4}\n",
     "members": "".join(
         f"[1,{rank}]<stderr>:{line}\n"
         for rank in (0, 1, 0, 1)

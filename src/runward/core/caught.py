@@ -50,7 +50,8 @@ _NOT_BAD = (
 )
 _GOOD = (
     r"(?i)\b(?:done|finish(?:ed)?|complete[ds]?|converged|success\w*|succeeded|passed|saved|wrote|written|exported"
-    r"|all \d+)\b|\bok\W*$|\b(?:best|mean|score|accuracy|auc|f1|ppl|loss|reward)\b.{0,60}\d\.\d"
+    r"|all \d+)\b|\bok\W*$|\bbest (?:trial|run|value|config\w*|(?:hyper)?param\w*)\b"
+    r"|\b(?:best|mean|score|accuracy|auc|f1|ppl|loss|reward)\b.{0,60}\d\.\d"
 )
 """Words of a last line that tells of a good end, or of what was won."""
 _ASIDE = (
