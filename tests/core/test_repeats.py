@@ -1,5 +1,7 @@
 """Lines that repeat a shape and tell nothing new are passed over; what is new is always learnt."""
 
+import pytest
+
 from runward.core import repeats
 
 
@@ -34,3 +36,8 @@ def test_each_source_has_its_first_lines_read():
 def test_another_shape_is_read():
     known, _ = _read([b"rank %d on gpu 1" % n for n in range(500)])
     assert not known.worn(repeats.shape(b"rank 3 uses gpu 1"))
+
+
+@pytest.mark.parametrize("text", [b"", b"rank 3\n", b"ab\n\n12", b"rank 3 is 0xabc\npid 7\n0", b"\n\n9\n"])
+def test_the_shapes_of_a_text_are_those_of_its_lines(text):
+    assert repeats.shapes(text) == [repeats.shape(line) for line in text.split(b"\n")]

@@ -15,6 +15,7 @@ _OWN = (
     rb"|\bglobal_ranks=\[(?P<agent>\d{1,6})\]"
 )
 _NODE = rb"(?i)(?<![a-z_])(?:node|machine)[_-]rank[ =:]{1,3}(?P<index>\d{1,4})\b"
+_NODE_WORDS = (b"node_rank", b"node-rank", b"machine_rank", b"machine-rank")
 _COUNT = rb"nproc[_-]per[_-]node[ =:]{1,3}(?P<count>\d{1,3})\b"
 _OTHERS = rb"(?i)\[(?:rank|default)(\d{1,6})\]"
 _SECTION = "file_section"
@@ -70,9 +71,7 @@ def find(book: casebook.Casebook) -> Mapping[str | None, Home]:
 
 def _by_index(pieces: Mapping[str | None, bytes]) -> Mapping[str | None, int | None]:
     """The ranks of logs whose machines hold one each: those that sign with one give the machine's own number."""
-    told = {
-        file: {int(index) for index in regexes.ready(_NODE).findall(text)} for file, text in pieces.items()
-    }
+    told = {file: _numbers(text) for file, text in pieces.items()}
     ranks = {file: one.pop() if len(one) == 1 else None for file, one in told.items()}
     signed = {
         file: {int(rank) for rank in regexes.ready(_OTHERS).findall(text)} for file, text in pieces.items()
@@ -80,6 +79,13 @@ def _by_index(pieces: Mapping[str | None, bytes]) -> Mapping[str | None, int | N
     agree = [file for file, own in signed.items() if own and own == {ranks[file]}]
     others = [file for file, own in signed.items() if own and own != {ranks[file]}]
     return ranks if len(agree) > 1 and not others and None not in ranks.values() else {}
+
+
+def _numbers(text: bytes) -> set[int]:
+    """What a log says to be the number of its machine."""
+    low = text.lower()
+    there = any(word in low for word in _NODE_WORDS)
+    return {int(index) for index in regexes.ready(_NODE).findall(text)} if there else set()
 
 
 def launches_several(book: casebook.Casebook) -> bool:

@@ -2,12 +2,14 @@
 
 from runward.core import regexes
 
+_HOLDERS = ("actor", "worker", "task", "container", "instance", "executor")
 _IDENTITY = (
-    r"(?i)\b(?:actor|worker|task|container|instance|executor)[ _]?(?:id)?['\"]?[ =:]{1,3}['\"]?"
+    rf"\b(?:{'|'.join(_HOLDERS)})[ _]?(?:id)?['\"]?[ =:]{{1,3}}['\"]?"
     r"(?P<id>(?=[0-9a-f]*\d)[0-9a-f]{8,64})\b"
 )
 
 
 def of(text: str) -> list[str]:
     """Those that a text holds, lower case."""
-    return [found["id"].lower() for found in regexes.ready(_IDENTITY).finditer(text)]
+    low = text.lower()
+    return [found["id"] for found in regexes.find_all(_IDENTITY, low, low, *_HOLDERS)]

@@ -17,7 +17,13 @@ _PER_NODE = (
 )
 _MACHINES = r"(?i)num[_-](?:machines|nodes)['\"]?[ =:]{1,3}['\"]?(?P<machines>\d{1,4})(?!\d)"
 _PROCESSES = r"(?i)num[_-]processes['\"]?[ =:]{1,3}['\"]?(?P<processes>\d{1,5})(?!\d)"
-_LAYOUT = (("index", _NODE_RANK), ("count", _PER_NODE), ("machines", _MACHINES), ("processes", _PROCESSES))
+_LAYOUT = (
+    ("index", _NODE_RANK, ("node", "machine", "group")),
+    ("count", _PER_NODE, ("per", "local", "gpus")),
+    ("machines", _MACHINES, ("num",)),
+    ("processes", _PROCESSES, ("num",)),
+)
+"""What a layout tells, how, and words of which each match holds one."""
 _LISTS = r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]"
 _MAPPING = r"'(?:[\w.-]{1,40}@)?(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
 _STEP_TASKS = r"error: (?P<node>[\w.-]{1,80}): tasks? \[?(?P<tasks>\d[\d,-]{0,200})\]?: "
@@ -35,10 +41,12 @@ _RANKS_ON = (
     rf"(?i)\branks (?:on|of|at) (?:node |host )?{_HOST}(?: are)?[ :=\[(]{{1,3}}{_SOME}\b",
 )
 """Lists of the ranks of a node."""
+_RANKS = r"\branks"
+"""What stands in each of them."""
+_SPAN_OF = r"(?:: ranks? | ?\((?:ranks? )?)(?P<first>\d{1,5})(?:-|\.\.)(?P<last>\d{1,5})\b"
 _SPANS = (
     rf"(?<![\w.-]){_NO_HOST}"
-    r"(?P<node>[A-Za-z][\w.-]{0,60}\d|\d{1,3}(?:\.\d{1,3}){3})(?:: ranks? | ?\((?:ranks? )?)"
-    r"(?P<first>\d{1,5})(?:-|\.\.)(?P<last>\d{1,5})\b"
+    rf"(?P<node>[A-Za-z][\w.-]{{0,60}}\d|\d{{1,3}}(?:\.\d{{1,3}}){{3}}){_SPAN_OF}"
 )
 """Machines with the span of their ranks, several in a line."""
 _RANK_ON = (
@@ -76,11 +84,12 @@ class Nodes:
 
     def line(self, body: str, node: str) -> None:
         """A line, of `node` where nothing else is said, that may tell which ranks a node has."""
-        named = regexes.ready(_NAMED_NODE).search(body)
+        low = body.lower()
+        named = regexes.find(_NAMED_NODE, body, low, "node", "host")
         node = voices.short(named["node"]) if named else node
         known = self._known.setdefault(node, {})
-        for name, pattern in _LAYOUT:
-            found = regexes.ready(pattern).search(body)
+        for name, pattern, words in _LAYOUT:
+            found = regexes.find(pattern, body, low, *words)
             self._learn(known, name, found[name] if found else None)
         if "index" in known:
             self._voices.on(node, ())
@@ -90,14 +99,14 @@ class Nodes:
         self._voices.per_node(known.get("count", _SEVERAL if _THREADS in body else 1))
         if "index" in known and "count" in known:
             self._begins(known["index"] * known["count"], node)
-        for found in regexes.ready(_LISTS).finditer(body):
+        for found in regexes.find_all(_LISTS, body, low, "_ranks=["):
             numbers = _numbers(found["ranks"])
             self.told += 1
             if found["which"] == "local":
                 self._local[node] = numbers
             elif len(self._local.get(node, ())) == len(numbers):
                 self._bind_all(node, self._local[node], numbers)
-        self._stand_on(body, node)
+        self._stand_on(body, low, node)
         through = "global_rank_mapping" in body
         first = 0
         for found in regexes.ready(_MAPPING).finditer(body) if through or "WORLD INFO DICT" in body else ():
@@ -105,19 +114,20 @@ class Nodes:
             self._bind_all(found["node"], range(len(ranks)), ranks if through else itertools.count(first))
             first += len(ranks)
 
-    def _stand_on(self, body: str, node: str) -> None:
+    def _stand_on(self, body: str, low: str, node: str) -> None:
         """A line that says on which node ranks are."""
-        for pattern in _RANKS_ON if "ranks" in body else ():
+        several = "ranks" in body and regexes.ready(_RANKS).search(low)
+        for pattern in _RANKS_ON if several else ():
             on = regexes.ready(pattern).search(body)
             if on is not None:
                 self._voices.on(on["node"] or node, _listed(on["ranks"]))
-        for span in regexes.ready(_SPANS).finditer(body):
+        for span in regexes.ready(_SPANS).finditer(body) if regexes.ready(_SPAN_OF).search(body) else ():
             ranks = range(int(span["first"]), int(span["last"]) + 1)
             if len(ranks) <= layouts.MOST_LOCAL:
                 self._bind_all(span["node"], range(len(ranks)), ranks)
         for actor in regexes.ready(_ACTORS).finditer(body) if "adjusted_rank=" in body else ():
             self._voices.on(actor["node"], (int(actor["rank"]),))
-        alone = regexes.ready(_RANK_ON).search(body) if "rank" in body.lower() else None
+        alone = regexes.ready(_RANK_ON).search(body) if "rank" in low else None
         if alone is not None:
             self._voices.on(alone["node"], (int(alone["rank"]),))
 

@@ -26,7 +26,7 @@ from runward.core import (
 )
 
 _MOST_BYTES = 8 << 20
-_LINE = 1000
+_LINE = worth.LINE
 _LEAST_PID = 300
 """A number before a line from which on it is taken for a process, where the line tells a rank."""
 TITLES = ("node_section", "file_section")
@@ -67,6 +67,8 @@ _LISTED = (
     r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})(?!\.?\w)"
 )
 """Entries of a list of processes and their ranks."""
+_LISTED_RANK = r"rank[ _]?\d"
+"""What stands in each of them."""
 
 
 class Roster(NamedTuple):
@@ -83,28 +85,21 @@ class Roster(NamedTuple):
 def learn(book: casebook.Casebook) -> Roster:
     """Tell the book's voices what its lines bind, and give the rest."""
     book.homes, book.misnamed = homes.find(book), book.file_ranks.misnamed()
-    said, launched = _Said(book), bool(book.saying(rules.Says.LAUNCHER)) or homes.launches_several(book)
-    kinds = dict[bytes, worth.Kind]()
+    said = _Said(book)
+    kinds, nothing = dict[bytes, worth.Kind](), worth.Kind.NOTHING
     for text, node in _texts(book):
         said.begin(node)
         said.nodes.job_map(text)
-        wanted = worth.Worth(text.lower(), kinds)
-        for line in text.splitlines() if wanted else ():
+        low = text.lower()
+        wanted = worth.Worth(low, kinds)
+        for line, shape in zip(text.split(b"\n"), repeats.shapes(low), strict=True) if wanted else ():
             if line.startswith(_MARKS):
                 said.title(line)
-            if said.row(line):
+            if said.in_table and said.row(line):
                 continue
-            low = line[:_LINE].lower()
-            shape = repeats.shape(low)
-            match wanted.kind(low, shape):
-                case worth.Kind.RANK:
-                    said.closely(line[:_LINE], shape)
-                case worth.Kind.DEVICE:
-                    said.devices.listed(low.decode("utf-8", "replace"))
-                case worth.Kind.CHANNEL:
-                    said.channel(line[:_LINE].decode("utf-8", "replace"))
-                case worth.Kind.TASK if not launched:
-                    said.nodes.tasks(line[:_LINE].decode("utf-8", "replace"))
+            kind = wanted.kind(line, shape)
+            if kind is not nothing:
+                said.take(kind, line[:_LINE], shape)
     said.stamps()
     rows = tuple(elastic_table.rows(book))
     for row in rows:
@@ -116,14 +111,14 @@ def learn(book: casebook.Casebook) -> Roster:
 
 
 def _texts(book: casebook.Casebook) -> Iterator[tuple[bytes, str]]:
-    """The kept text of each source, and its node."""
+    """The kept text of each source, lines of it ended by newlines, and its node."""
     left = _MOST_BYTES
     for edges in book.edges.values():
         text = edges.text
         left -= len(text)
         if left < 0:
             return
-        yield text, edges.node
+        yield b"\n".join(text.splitlines()) if b"\r" in text else text, edges.node
 
 
 class _Said:
@@ -141,6 +136,7 @@ class _Said:
         self._fronts: dict[tuple[str, str], set[int]] = {}
         """The same by the fronts of their lines, and the node of the title above them."""
         self._titles = [rule.pattern.encode() for rule in map(book.rules.get, TITLES) if rule is not None]
+        self._launched = bool(book.saying(rules.Says.LAUNCHER)) or homes.launches_several(book)
         self._node = ""
         """The node whose log the lines are by the title above them."""
         self._repeats = repeats.Repeats()
@@ -160,6 +156,11 @@ class _Said:
 
     def _split(self, text: str) -> prefixes.Prefix:
         return prefixes.on(prefixes.split(text), self._node)
+
+    @property
+    def in_table(self) -> bool:
+        """Whether a table was begun in whose rows the next line may be one."""
+        return self._columns is not None
 
     def row(self, line: bytes) -> bool:
         """Take a line as a row of the table that was begun; gives whether it is one."""
@@ -184,6 +185,18 @@ class _Said:
         if local is not None:
             self._book.voices.hear(voices.Voice("", rank, local, node))
 
+    def take(self, kind: worth.Kind, line: bytes, shape: bytes) -> None:
+        """Take a line that is worth a look."""
+        match kind:
+            case worth.Kind.RANK:
+                self.closely(line, shape)
+            case worth.Kind.DEVICE:
+                self.devices.listed(line.lower().decode("utf-8", "replace"))
+            case worth.Kind.CHANNEL:
+                self.channel(line.decode("utf-8", "replace"))
+            case worth.Kind.TASK if not self._launched:
+                self.nodes.tasks(line.decode("utf-8", "replace"))
+
     def closely(self, line: bytes, shape: bytes) -> None:
         """Take a line unless many of its shape told nothing new."""
         if self._repeats.worn(shape):
@@ -202,14 +215,16 @@ class _Said:
         body, voice = front.body, front.voice
         self._columns = rank_tables.columns(body)
         self.nodes.line(body, voices.short(front.node))
-        world = {int(found["world"] or found["members"]) for found in regexes.ready(_WORLD).finditer(body)}
+        low = body.lower()
+        worlds = regexes.find_all(_WORLD, body, low, "world", "member")
+        world = {int(found["world"] or found["members"]) for found in worlds}
         self._worlds |= world if len(world) == 1 else set()
         ranks = {int(found["rank"]) for found in regexes.ready(_RANK).finditer(body)}
         if voice.rank is not None and voice.name:
             self._book.voices.hear(voice)
         if not ranks and voice.rank is not None:
             ranks = {voice.rank}
-        own = world or regexes.ready(_LOCAL).search(body) or regexes.ready(_OWN).match(body)
+        own = world or regexes.find(_LOCAL, body, low, "local") or regexes.ready(_OWN).match(body)
         if len(ranks) == 1 and own and front.node:
             self._book.voices.on(front.node, ranks)
         if len(ranks) == 1 and own and voice.name and voice.rank is None:
@@ -218,22 +233,29 @@ class _Said:
 
     def _bound(self, text: str, front: prefixes.Prefix, ranks: set[int]) -> None:
         """What stands beside a rank, or beside a local one alone."""
-        for found in regexes.ready(_LISTED).finditer(text):
+        low = text.lower()
+        for found in (
+            regexes.ready(_LISTED).finditer(text) if regexes.ready(_LISTED_RANK).search(text) else ()
+        ):
             self.bind(
                 int(found["rank"] or found["rank2"]),
                 voices.short(front.node),
                 pid=found["pid"] or found["pid2"],
             )
-        pairs = list(regexes.ready(_OF_PID).finditer(text)) if regexes.ready(_OF_RANKS).search(text) else []
+        pairs = (
+            list(regexes.ready(_OF_PID).finditer(text)) if regexes.find(_OF_RANKS, text, low, "pid") else []
+        )
         for found in pairs if len(pairs) > 1 else ():
             self.bind(int(found["rank"]), voices.short(front.node), pid=found["pid"])
-        pids = {found["pid"] or found["process"] for found in regexes.ready(_PID).finditer(text)}
+        processes = regexes.find_all(_PID, text, low, "pid", "process ")
+        pids = {found["pid"] or found["process"] for found in processes}
         if not pids and (front.voice.number or 0) >= _LEAST_PID:
             pids = {str(front.voice.number)}
         listed = regexes.ready(_PS).match(text) if not pids else None
         pids = pids or ({listed["pid"]} if listed else set(identities.of(text)))
         pid = pids.pop() if len(pids) == 1 else ""
-        local, at = regexes.ready(_LOCAL).search(text), regexes.ready(_AT).search(text)
+        local = regexes.find(_LOCAL, text, low, "local")
+        at = regexes.find(_AT, text, low, "ip=", "ip:", "pid")
         node = (at["node"] or voices.short(at["host"])) if at else voices.short(front.node)
         number = int(local["local"]) if local else None
         if len(ranks) == 1 or local:

@@ -42,6 +42,8 @@ _CHANNELS = (b"] -> ", b"trees [")
 _NCCL = b"nccl info"
 _TASKS = (b": task",)
 _ALL = (*_RANKS, *_BESIDE, *_COUNTS, *_DEVICES, *_CHANNELS, *_TASKS)
+LINE = 1000
+"""Bytes of a line that are looked at."""
 _MOST = 1 << 14
 """Shapes that are remembered."""
 
@@ -71,12 +73,12 @@ class Worth:
         """Whether any line of it can be worth a look."""
         return self._any
 
-    def kind(self, low: bytes, shape: bytes) -> Kind:
-        """Of a line in lower case; `shape` is that of `repeats.shape`, in which no numbers are left."""
-        key = shape + BUS_END if self._buses and BUS_END in low else shape
+    def kind(self, line: bytes, shape: bytes) -> Kind:
+        """Of a line; `shape` is that of `repeats.shape`, in which no numbers are left."""
+        key = shape + BUS_END if self._buses and BUS_END in line else shape
         found = self._known.get(key)
         if found is None:
-            found = _kind(low)
+            found = _kind(line[:LINE].lower())
             if len(self._known) < _MOST:
                 self._known[key] = found
         return found
