@@ -27,6 +27,8 @@ TEARDOWN = 8
 _QUOTED = SYMPTOM - 2
 """What is only shown: a traceback inside of another message, the source text below a frame."""
 _ASIDE = GENERIC - 1
+_ENDS = frozenset({"exitcode", "signum", "signame"})
+"""What a launcher's line tells of the end of a process."""
 """An exception that nobody caught says more than what a record says in passing; that says more than a lost peer."""
 _WHOLE_CLOCK = 1e8
 """Stamps below this count from boot, not from 1970."""
@@ -84,7 +86,7 @@ class Candidate(NamedTuple):
     @property
     def tells_end(self) -> bool:
         """Whether a launcher tells how a process of its own ended."""
-        return self.fields is not None and ("exitcode" in self.fields or "signum" in self.fields)
+        return self.fields is not None and not _ENDS.isdisjoint(self.fields)
 
     @property
     def order(self) -> int:
@@ -226,7 +228,8 @@ def _device(base: Candidate, signal: signals.Signal) -> Candidate | None:
 
 def _status(base: Candidate, signal: signals.Signal) -> Candidate | None:
     """A launcher's line about a process of its own: its cause comes from the table of exit codes."""
-    number = signal.fields.get("exitcode") or signal.fields.get("signum") or ""
+    name = signal.fields.get("signame", "").upper()
+    number = signal.fields.get("exitcode") or signal.fields.get("signum") or exits.NUMBERS.get(name, "")
     if not re.fullmatch(r"-?\d{1,6}", number):
         return base
     value = int(number)
