@@ -184,3 +184,59 @@ def test_a_volume_that_is_not_given_is_not_waited_for(log: str, expected: tuple[
 )
 def test_the_drivers_own_library_is_no_package(log: str, cause: str) -> None:
     assert judging.answer(log)[0] == cause
+
+
+_DEATHS = {
+    "crash": ("Segmentation fault (core dumped)\n", 139, True),
+    "heap": ("munmap_chunk(): invalid pointer\nAborted (core dumped)\n", 134, True),
+    "kernel": ("RuntimeError: CUDA error: unspecified launch failure\n", 1, True),
+    "loader": ("RuntimeError: DataLoader worker (pid(s) 77) exited unexpectedly\n", 1, True),
+    "killed": ("Killed\n", 137, True),
+    "peers": ("torch.distributed.DistStoreError: Socket Timeout\n", 1, False),
+    "reset": ("ConnectionResetError: [Errno 104] Connection reset by peer\n", 1, False),
+    "mount": ("OSError: [Errno 116] Stale file handle: '/w/a.bin'\n", 1, False),
+}
+
+
+@pytest.mark.parametrize("kind", _DEATHS)
+def test_three_attempts_that_died_alike_before_a_step_are_no_accident(kind: str) -> None:
+    death, code, again = _DEATHS[kind]
+    tries = [f"#### Attempt {n} ####\nbuilding the model\n" for n in (1, 2, 3)]
+    assert judging.answer(death.join([*tries, ""]), code)[1] == ("hold" if again else "restart")
+    assert judging.answer(death.join([*tries[1:], ""]), code)[1] == "restart"
+    with_steps = death.join([tries[0], tries[1], tries[2] + _STEPS, ""])
+    assert judging.answer(with_steps, code)[1] == "restart"
+
+
+_WATCHDOG = (
+    "[rank0]:[E ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=88, "
+    "OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)=60000) ran for 60002 milliseconds before timing out.\n"
+)
+_STOPPED = {
+    "read": ("OSError: [Errno 5] Input/output error: '/w/a.bin'\n", 1),
+    "watchdog": ("watchdog: no progress for 900 s, ending the process\n", 1),
+    "collective": (_WATCHDOG, 134),
+    "own-word": ("planner: 17 rows kept in the window\n", 3),
+}
+
+
+@pytest.mark.parametrize("kind", _STOPPED)
+def test_a_stop_at_one_step_in_each_attempt_is_no_accident(kind: str) -> None:
+    death, code = _STOPPED[kind]
+
+    def lived(*lasts: int) -> str:
+        return "".join(
+            f"=== Attempt {n} ===\nresumed from step 100\n"
+            + "".join(f"step {step} | loss 2.1\n" for step in range(110, last + 1, 10))
+            + death
+            for n, last in enumerate(lasts, 1)
+        )
+
+    assert judging.answer(lived(150, 150, 150), code)[1] == "hold"
+    assert judging.answer(lived(150, 180, 130), code)[1] in _HELPS
+
+
+def test_a_requeue_that_is_a_title_ended_nothing() -> None:
+    log = "Requeued job 71, SLURM_RESTART_COUNT=2\n" + _STEPS + "Segmentation fault (core dumped)\n"
+    assert judging.answer(log, 139) == ("segfault", "restart")
+    assert judging.answer(_STEPS + "slurmctld: Requeuing job 71\n", state="REQUEUED")[0] == "preempted"

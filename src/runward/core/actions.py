@@ -89,7 +89,7 @@ def choose(
 ) -> failures.Action:
     """What would help, whatever policy and budget. `suspects`: whom the others waited for."""
     if chosen.cause in failures.TIMEOUTS:
-        special = _of_timeout(book, suspects)
+        special = _A.HOLD if _died_before(chosen, book) else _of_timeout(book, suspects)
     else:
         special = _special(chosen, book, ctx)
     found = special or chosen.action or DEFAULTS[chosen.cause]
@@ -138,21 +138,21 @@ def _of_timeout(book: casebook.Casebook, suspects: "missed.Suspects | None") -> 
 
 def _comes_again(chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
     """Whether a second start would only meet the same, so that a person is asked."""
-    if again.at_same_step(chosen, book):
+    if _died_before(chosen, book):
         return True
-    if chosen.cause in _OF_THE_RANK and _inner_restarts(book) >= 2:
+    if chosen.cause in (_C.UNKNOWN, *again.OF_ITSELF) and _inner_restarts(book) >= 2:
         return True
     match chosen.cause:
         case _C.UNKNOWN:
-            return _by_itself(book, ctx)
+            return _by_itself(book, ctx) or again.all_at_one_step(book)
         case _C.SEGFAULT:
             alone = not book.ranks and not book.nodes
             return chosen.rule == "faulthandler_segfault" and alone and not book.progress
     return False
 
 
-_OF_THE_RANK = (_C.KILLED, _C.SEGFAULT, _C.ABORT, _C.CUDA_ERROR, _C.DATALOADER, _C.UNKNOWN)
-"""What a process ends by on its own: where its launcher has started it again already, it did so again."""
+def _died_before(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
+    return again.at_same_step(chosen, book) or again.before_any_step(chosen, book)
 
 
 def _one_of_many(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:

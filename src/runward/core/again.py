@@ -1,14 +1,20 @@
 """What earlier attempts of one log died of already: the same in the same place is no accident."""
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from runward.core import candidates, casebook, failures, regexes, signals
+from runward.core import candidates, casebook, failures, regexes, rules, signals
 
 _C = failures.Cause
 _OF_MEETING = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS, *failures.TIMEOUTS)
 """Of ranks that did not find each other, as they do where the last attempt's are not all gone yet."""
-_DEATHS = {_C.CUDA_ERROR: 2, _C.SEGFAULT: 2, _C.ABORT: 2, _C.DATALOADER: 2, _C.KILLED: 3}
+OF_ITSELF = (_C.KILLED, _C.SEGFAULT, _C.ABORT, _C.CUDA_ERROR, _C.DATALOADER, _C.HANG)
+"""What a process ends by for itself, whomever it has around it."""
+_DEATHS = {
+    **dict.fromkeys((*OF_ITSELF, _C.IO_ERROR, *failures.TIMEOUTS), 2),
+    _C.KILLED: 3,
+}
 """How often a run must have died at one step to do so again, by cause."""
 
 
@@ -56,6 +62,40 @@ def at_same_step(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
     deaths = list(_deaths(chosen, book))
     alike = [one for one in deaths if one.first < one.last and one.last == deaths[-1].last]
     return len(alike) >= least and alike[-1] is deaths[-1]
+
+
+def before_any_step(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether each of the last attempts, which titles part, died of the same before it made a step."""
+    spans = _titled(chosen.file, book)[-_TITLED:]
+    if chosen.cause not in OF_ITSELF or len(spans) < _TITLED:
+        return False
+    if any(one.file == chosen.file and one.order >= spans[0].start for one in book.advances):
+        return False
+    told = [one.order for one in book.of_rule(chosen.rule) if one.signal.file == chosen.file]
+    return all(any(order in span for order in told) for span in spans)
+
+
+def all_at_one_step(book: casebook.Casebook) -> bool:
+    """Whether the last attempts, which titles part, all ended behind one step, each begun further back."""
+    if len(book.edges) != 1:
+        return False
+    spans = _titled(next(iter(book.edges)), book)[-_TITLED:]
+    lives = [[one.step for one in book.advances if one.order in span] for span in spans]
+    ends = {max(steps) for steps in lives if steps and min(steps) < max(steps)}
+    return len(lives) == _TITLED and all(lives) and len(ends) == 1
+
+
+_TITLED = 3
+"""So many attempts that end alike are no accident."""
+
+
+def _titled(file: str | None, book: casebook.Casebook) -> list[range]:
+    """What stands below each title of an attempt in one log."""
+    starts = [e.order for e in book.saying(rules.Says.BEGINS) if e.signal.file == file]
+    return [range(a, b) for a, b in itertools.pairwise([*sorted(starts), _END])]
+
+
+_END = 1 << 60
 
 
 def from_scratch(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
