@@ -6,7 +6,7 @@ _C, _A = failures.Cause, failures.Action
 SILENT_S = 600.0
 """Silence of a live run from which it is called a hang."""
 SURE_S, _SEVERAL = 300.0, 3
-"""The same where it makes steps, and several ranks tell that they wait for one that is not the first."""
+"""The same where it makes steps and several ranks wait for one that is not the first, or asked for a peer so often."""
 PATIENT_S = 3600.0
 """The same while it evaluates, compiles, saves or loads."""
 FRESH_S = 120.0
@@ -139,7 +139,13 @@ def _silent(book: casebook.Casebook, ctx: context.Context) -> bool:
         return False
     if _busy(book):
         return ctx.silent_s >= PATIENT_S
-    return ctx.silent_s >= SILENT_S or (ctx.silent_s >= SURE_S and _one_is_missed(book))
+    sure = ctx.silent_s >= SURE_S and (_one_is_missed(book) or _asks_no_more(book))
+    return sure or ctx.silent_s >= SILENT_S
+
+
+def _asks_no_more(book: casebook.Casebook) -> bool:
+    """Whether it made no step and told again and again that it waits for another one: it would have told so again."""
+    return not book.progress and book.count(*book.that_say(rules.Says.WAITS)) >= _SEVERAL
 
 
 def _one_is_missed(book: casebook.Casebook) -> bool:

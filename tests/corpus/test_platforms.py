@@ -1,0 +1,93 @@
+"""What batch systems, container tools, drivers, mounts and runtimes of devices say when they end or stop a run."""
+
+import pytest
+
+from corpus import judging
+
+_STEPS = "step 1 | loss 2.0\nstep 2 | loss 1.9\nstep 3 | loss 1.8\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        ("srun: job 7 has been allocated resources\nsalloc: error: Nodes a[4-5] are still not ready\n", ("node_failure", "restart_elsewhere")),
+        ("slurmctld: error: Prolog for JobId=31 timed out on node a7\n", ("node_failure", "restart_elsewhere")),
+        ("[INFO] Querying registry for permission grant\n[ERROR] URL https://ghcr.example/token returned error code: 403 Forbidden\n", ("image_error", "hold")),
+        ("[INFO] Fetching image manifest list\n[ERROR] URL https://reg.example/v2/a/manifests/9 returned error code: 404 Not Found\n", ("image_error", "change")),
+        ("[INFO] Downloading 3 missing layers...\n[ERROR] URL https://reg.example/v2/a/blobs/sha256:1 returned error code: 503 Service Unavailable\n", ("image_error", "wait")),
+        ("srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all files\nsrun: error: cannot find mpi plugin for mpi/pmix\n", ("config_error", "change")),
+        ("[n1:9] This is because this Open MPI was built without PMIx support and srun started it.\n*** An error occurred in MPI_Init\n", ("config_error", "change")),
+        (_STEPS + "mkdir: cannot create directory '/mnt/jfs/out': Transport endpoint is not connected\n", ("io_error", "restart")),
+        (_STEPS + "OSError: [Errno 108] Cannot send after transport endpoint shutdown: '/lustre/a'\n", ("io_error", "wait")),
+        ('Traceback (most recent call last):\n  File "t.py", line 4, in <module>\n    mgr.restore(900)\nValueError: Refusing to restore uncommitted checkpoint at /ck/900: commit marker is absent\n', ("checkpoint_corrupt", "resume_previous")),
+        (_STEPS + "RuntimeError: DataLoader 3 workers exited unexpectedly, pids: 11, 12, 19\n", ("dataloader", "restart")),
+        ("[ERROR] EJ0003: [PID: 9] Failed to bind the IP port. Reason: The IP address and port have been bound already.\nRuntimeError: call aclnnAllGatherMatmul failed, detail:EI9999\n", ("rendezvous", "change")),
+        (_STEPS + "RuntimeError: call aclnnMatmul failed, detail:EZ9999: Inner Error!\nEI0006: Getting socket times out. Reason: Remote Rank did not send the data in time.\n", ("nccl_error", "restart")),
+    ],
+    ids=["nodes-not-ready", "prolog", "token", "manifest", "layers", "pmix", "pmi", "fuse", "lustre", "uncommitted", "loader", "hccl-port", "hccl-after-call"],
+)  # fmt: skip
+def test_what_a_platform_says_of_a_run_that_ended(log: str, judged: tuple[str, str]) -> None:
+    assert judging.answer(log) == judged
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        _STEPS + "slurmctld: error: Epilog for JobId=31 timed out on node a7\nKeyError: 'lr'\n",
+        "prolog finished on node a7\nKeyError: 'lr'\n",
+        "INFO Found incomplete checkpoint at /ck/900, ignoring; resuming from /ck/800\n"
+        + _STEPS
+        + "KeyError: 'lr'\n",
+        "NVRM: GSP firmware is loaded\n" + _STEPS + "KeyError: 'lr'\n",
+    ],
+    ids=["epilog", "prolog", "passed-over", "gsp"],
+)
+def test_what_only_sounds_like_it_accuses_nobody(log: str) -> None:
+    assert judging.answer(log) == ("exception", "hold")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVRM: GPU2 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 81 heartbeat 18 diff 6070 timeout 5200",
+        "amdgpu 0000:c1:00.0: amdgpu: GPU MODE2 reset failed",
+        "[drm] VRAM is lost due to GPU reset!",
+    ],
+)
+def test_a_device_that_the_kernel_lost_is_why_the_run_hangs_or_fails(line: str) -> None:
+    front = f"[  812.1] {line}\n"
+    assert judging.answer(front, process="hang", silent_s=900) == ("gpu_hardware", "restart_elsewhere")
+    failed = front + "RuntimeError: HIP error: unspecified launch failure\n"
+    assert judging.answer(failed) == ("gpu_hardware", "restart_elsewhere")
+
+
+def test_the_rank_in_whose_library_the_device_failed_is_named_not_those_that_lost_its_store() -> None:
+    logs = {
+        "rank6.log": "n2:77:91 [2] src/init.cc:71 NCCL WARN HIP failure: 'an illegal memory access was encountered'\n",
+        "rank1.log": "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed.\n",
+    }
+    assert judging.blame(logs) == ("cuda_error", "restart", 6)
+
+
+def test_the_worker_that_died_silently_is_named_not_the_work_called_off_after_it() -> None:
+    died = "ERROR 11-08 11:01:29 [multiproc_executor.py:135] Worker proc VllmWorker-5 died unexpectedly, shutting down executor.\n"
+    off = 'Traceback (most recent call last):\n  File "core.py", line 9, in run\n    self.step()\nRuntimeError: cancelled\n'
+    assert judging.blame(_STEPS + died + off) == ("unknown", "restart", 5)
+    own = 'Traceback (most recent call last):\n  File "core.py", line 9, in run\n    self.step()\nValueError: no such adapter\n'
+    assert judging.answer(own + died + off)[0] == "exception"
+
+
+def test_the_replica_that_the_service_says_ran_out_of_memory() -> None:
+    said = "The replica {} ran out-of-memory and exited with a non-zero status of 9(SIGKILL).\n"
+    assert judging.blame(_STEPS + said.format("chief 0"), 9) == ("host_oom", "change", 0)
+    assert judging.blame(_STEPS + said.format("worker 3"), 9) == ("host_oom", "change", None)
+
+
+def test_who_asked_often_for_a_peer_and_asks_no_more_hangs() -> None:
+    asked = "".join(
+        f"[LightGBM] [Warning] Connecting to rank 2 failed, waiting for {ms} milliseconds\n"
+        for ms in (200, 260, 338, 439)
+    )
+    assert judging.blame(asked, process="running", silent_s=400) == ("hang", "restart", 2)
+    assert judging.answer(asked, process="running", silent_s=30) == ("none", "none")
+    assert judging.answer(asked + _STEPS, process="running", silent_s=400) == ("none", "none")
