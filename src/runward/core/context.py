@@ -4,12 +4,11 @@
 are ignored, and words that are not understood are kept as text for the rules.
 """
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runward.core import exits
+from runward.core import told_states, told_values
 
 if TYPE_CHECKING:
     from runward.core import events, flight, job
@@ -81,39 +80,30 @@ class Context(NamedTuple):
         return self.exit is not None and self.exit.code != 0
 
 
-_RUNNING = ("running", "hang", "alive")
 _TEXT_KEYS = ("nvidia_smi", "docker", "df", "df_i", "process", "cpu", "gpu_mem", "kernel", "dmesg")
-_LIMIT = 4000
 
 
 def from_json(raw: Mapping[str, Any]) -> Context:
     """The context of a JSON object. Never raises for what a value may contain."""
-    k8s, slurm = raw.get("k8s"), raw.get("slurm")
-    state = _state(raw, k8s, slurm)
-    status = exits.parse(raw.get("exit_code"))
-    if status is None or (status.code == 0 and isinstance(k8s, Mapping)):
-        status = exits.parse(_inner(k8s, "exit_code")) or status
-    signal = exits.parse(raw.get("signal"))
-    if status is None and signal is not None and signal.code and 0 < signal.code < 65:
-        status = exits.status(-signal.code)
-    children = [exits.parse(raw.get(key)) for key in ("child_exit", "derived_exit_code")]
+    k8s, state = raw.get("k8s"), told_states.state(raw)
+    status = told_states.status(raw)
     return Context(
         exit=status,
-        children=tuple(child for child in children if child and (child.signum or child.code)),
-        running=_running(raw, state, status),
+        children=told_states.children(raw, status),
+        running=told_states.running(raw, state, status),
         state=state,
-        scheduler="k8s" if k8s else str(raw.get("scheduler") or "")[:60].lower(),
+        scheduler="k8s" if k8s else _scheduler(raw.get("scheduler")),
         witnesses=_witnesses(raw),
         texts=_texts(raw),
-        world_size=_whole(raw.get("world_size")),
-        total_steps=_whole(raw.get("total_steps")),
+        world_size=told_values.whole(raw.get("world_size")),
+        total_steps=told_values.whole(raw.get("total_steps")),
         node=_node(raw, k8s),
-        pod=_flat(_inner(k8s, "pod") or _inner(k8s, "pod_name") or "")[:253],
-        gpu_util=_number(raw.get("gpu_util")),
-        gpu_mem_util=_number(raw.get("gpu_mem_util")),
-        silent_s=_number(raw.get("silent_s")),
-        checkpoint_age_s=_number(raw.get("ckpt_mtime_age_s")),
-        extra={str(k): _flat(v) for k, v in list(raw.items())[:64]},
+        pod=told_values.flat(_inner(k8s, "pod") or _inner(k8s, "pod_name") or "")[:253],
+        gpu_util=told_values.percent(raw.get("gpu_util")),
+        gpu_mem_util=told_values.percent(raw.get("gpu_mem_util")),
+        silent_s=told_values.seconds(raw.get("silent_s")),
+        checkpoint_age_s=told_values.seconds(raw.get("ckpt_mtime_age_s")),
+        extra={str(k): told_values.flat(v) for k, v in list(raw.items())[:64]},
     )
 
 
@@ -121,43 +111,22 @@ def _inner(value: object, key: str) -> object:
     return value.get(key) if isinstance(value, Mapping) else None
 
 
-def _state(raw: Mapping[str, Any], k8s: object, slurm: object) -> str:
-    candidates: Sequence[object] = (
-        raw.get("state"),
-        _inner(slurm, "state"),
-        _inner(k8s, "reason"),
-        k8s if isinstance(k8s, str) else None,
-        raw.get("job_status"),
-        _inner(raw.get("ray"), "status"),
-    )
-    words = [str(word) for word in candidates if word]
-    if not words:
-        found = re.search(r"\b(FAILED|SUCCEEDED|STOPPED|RUNNING|PENDING)\b", _flat(raw.get("orchestrator")))
-        return found[1] if found else ""
-    return words[0].strip().upper()[:80]
-
-
-def _running(raw: Mapping[str, Any], state: str, status: "job.ExitStatus | None") -> bool | None:
-    if status is not None:
-        return False
-    words = f"{_flat(raw.get('process'))} {_flat(raw.get('scheduler'))}".lower()
-    if any(word in words for word in _RUNNING) or state.startswith(("RUNNING", "COMPLETING", "SUSPENDED")):
-        return True
-    if not state and (_number(raw.get("silent_s")) is not None or _number(raw.get("gpu_util")) is not None):
-        return True
-    return None if not state else False
+def _scheduler(value: object) -> str:
+    name = told_values.inner(value, "name", "type") if isinstance(value, Mapping) else value
+    return str(name or "")[:60].lower()
 
 
 def _witnesses(raw: Mapping[str, Any]) -> "tuple[job.Witness, ...]":
     given = raw.get("witnesses")
+    flat = told_values.flat
     found = [
-        _witness(_flat(entry.get("source")), _flat(entry.get("fact")), _flat(entry.get("detail")))
+        _witness(flat(entry.get("source")), flat(entry.get("fact")), flat(entry.get("detail")))
         for entry in (given if isinstance(given, list) else ())
         if isinstance(entry, Mapping)
     ]
-    words = re.sub(r"[\s\"']", "", _flat(raw.get("docker"))).lower()
-    flags = re.findall(r"oomkilled[=:](true|false)", words)
-    if "true" in flags:
+    words = re.sub(r"[\s\"'_-]", "", flat(raw.get("docker"))).lower()
+    flags = re.findall(r"oom(?:killed)?[=:](true|yes|false|no)", words)
+    if "true" in flags or "yes" in flags or (not flags and "oomkilled" in words and "not" not in words):
         found.append(_witness("docker", "oom_kill", "State.OOMKilled is true"))
     elif flags:
         found.append(_witness("docker", "no_oom_kill", "State.OOMKilled is false (no proof by itself)"))
@@ -171,32 +140,16 @@ def _witness(source: str, fact: str, detail: str) -> "job.Witness":
 
 
 def _texts(raw: Mapping[str, Any]) -> tuple[Text, ...]:
-    texts = [Text(key, _flat(raw[key])) for key in _TEXT_KEYS if raw.get(key)]
-    message = _inner(raw.get("k8s"), "message")
-    return (*texts, Text("k8s", _flat(message))) if message else tuple(texts)
+    texts = [Text(key, told_values.flat(raw[key])) for key in _TEXT_KEYS if raw.get(key)]
+    messages = told_values.every(raw.get("k8s"), "message")
+    told = [told_states.reasons(raw), *(told_values.flat(one) for one in messages)]
+    return (*texts, *(Text("k8s" if at else "reason", text) for at, text in enumerate(told) if text))
 
 
 def _node(raw: Mapping[str, Any], k8s: object) -> str | None:
-    found = re.match(r"[A-Za-z0-9][\w.-]*", _flat(raw.get("node") or _inner(k8s, "node")))
-    return found[0] if found else None
-
-
-def _flat(value: object) -> str:
-    """As a log would print it: of an object its JSON, whose words are not Python's."""
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False, default=str)[:_LIMIT]
-    return "" if value is None else str(value)[:_LIMIT]
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    found = re.match(r"\s*(\d{1,12}(?:\.\d{1,6})?)", str(value)[:40])
-    return float(found[1]) if found else None
-
-
-def _whole(value: object) -> int | None:
-    number = _number(value)
-    return int(number) if number is not None and number < 1e15 else None
+    given = raw.get("node")
+    name = (
+        told_values.inner(given, "name", "node", "host", "hostname") if isinstance(given, Mapping) else given
+    )
+    found = re.match(r"[A-Za-z0-9][\w.-]*", told_values.flat(name or _inner(k8s, "node")))
+    return found[0].rstrip(".-") if found else None

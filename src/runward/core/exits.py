@@ -110,13 +110,15 @@ def possible(text: str) -> bool:
 
 
 def status(code: int) -> "job.ExitStatus":
-    """Code of a shell, of Python or of a launcher to code or signal (negative, 128 + n, 256 - n)."""
+    """Code of a shell, of Python or of a launcher to code or signal (negative, 128 + n, 256 - n, 256 + n)."""
     from runward.core import job  # noqa: PLC0415 -- 5 ms that a look at a log without a status does not pay
 
     if -64 <= code < 0:
         return job.ExitStatus(None, -code)
     if code - 128 in SIGNAMES:
         return job.ExitStatus(None, code - 128)
+    if 256 < code <= 256 + max(SIGNAMES):  # no process ends so: PBS adds 256 to a signal
+        return job.ExitStatus(None, code - 256)
     if 256 - code in (6, 7, 9, 11, 15):
         return job.ExitStatus(None, 256 - code)
     return job.ExitStatus(code, None)

@@ -1,6 +1,16 @@
 """Runs whose log accuses nobody: finished, alive, hung, ended early, or simply not explained."""
 
-from runward.core import candidates, casebook, context, exits, failures, rules, signals
+from runward.core import (
+    candidates,
+    casebook,
+    context,
+    exits,
+    failures,
+    rules,
+    schedulers,
+    signals,
+    told_states,
+)
 
 _C, _A = failures.Cause, failures.Action
 SILENT_S = 600.0
@@ -20,10 +30,10 @@ def judge(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate
         return _alive(book, ctx)
     if ctx.ended_well:
         return _finished(book, ctx)
-    gone = ctx.extra.get("process", "").lower() in ("gone", "dead", "vanished", "exited")
-    if gone and not end_mark(book):
+    gone = told_states.gone(ctx.extra.get("process", ""))
+    if (gone or told_states.container_gone(ctx.extra.get("docker", ""))) and not end_mark(book):
         return _made(_C.UNKNOWN, _A.RESTART, "its process is gone, and nothing says how it ended")
-    if ctx.exit is None and not ctx.state.startswith("FAILED") and ctx.state != "ERROR":
+    if ctx.exit is None and not schedulers.failed(ctx.state):
         return _made(_C.NONE, _A.NONE, "nothing in the log speaks of a failure")
     if ctx.exit is not None and not ctx.exit.seen:
         complete = _complete(book, ctx)
@@ -102,7 +112,7 @@ def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidat
     slow = _loader_bound(book)
     if slow is not None:
         return _made(_C.DATALOADER, _A.CHANGE, "nearly all of the step time is spent waiting for data", slow)
-    hung = "hang" in ctx.extra.get("process", "").lower()
+    hung = told_states.stands_still(ctx.extra.get("process", ""))
     wrong_net = book.of_rule("nccl_socket_transport")
     if wrong_net and not book.progress and (hung or _silent(book, ctx)):
         text = "it hangs, and NCCL uses a network interface that other hosts cannot reach"
