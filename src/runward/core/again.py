@@ -30,19 +30,30 @@ def raised_before(
 ) -> candidates.Candidate | None:
     """The exception that attempts before the last one died of, where that one only failed to begin.
 
-    One rank dies once in an attempt: the same exception of it in the same place, twice, is of two attempts.
+    One rank dies once in an attempt: the same exception of it in the same place, twice, is of two attempts. Once is
+    enough where a launcher tells that it was what ended one.
     """
     if chosen is None or chosen.cause not in _OF_MEETING or chosen.weight >= candidates.GENERIC:
         return None
     ends = [c for c in dropped if _ended_it(c) and c.file == chosen.file and c.order < chosen.order]
     last = ends[-1] if ends else None
-    if (
-        last is None
-        or book.advances_after(last.order)
-        or sum(1 for c in ends if _place(c) == _place(last)) < 2
-    ):
+    if last is None or chosen.entry is None or book.advances_after(last.order):
         return None
-    return last
+    twice = sum(1 for c in ends if _place(c) == _place(last)) > 1
+    return last if twice or _seen_to_end(last, chosen.order, book) else None
+
+
+def _seen_to_end(one: candidates.Candidate, until: int, book: casebook.Casebook) -> bool:
+    """Whether the launcher saw this very rank end next, by an exception, and saw another attempt end before `until`."""
+    told = [e for e in book.of_rule(_FIRST_TO_END) if one.order < e.order and e.signal.file == one.file]
+    first = told[0].signal if told else None
+    if first is None or one.rank is None or one.cause in (_C.UNKNOWN, *_OF_MEETING):
+        return False
+    ended = first.rank == one.rank and first.fields.get("exitcode") == "1"
+    return ended and any(e.order < until for e in told[1:])
+
+
+_FIRST_TO_END = "elastic_failed"
 
 
 def _ended_it(one: candidates.Candidate) -> bool:

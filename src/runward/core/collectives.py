@@ -20,6 +20,7 @@ from runward.core import (
     own_links,
     rules,
     signals,
+    uneven,
     unlike_calls,
 )
 
@@ -44,10 +45,12 @@ def _missed(
         or named(book)
         or joined.listed(book)
         or joined.one_short(book)
+        or joined.without_heartbeat(book)
         or _counters(book)
         or _sequences(book)
         or _other_call(book)
         or own_links.cut_off(book)
+        or uneven.in_other_calls(book)
         or unlike_calls.both(book)
         or _reached(book)
         or _recorded(ctx, behind=False)
@@ -97,6 +100,12 @@ def of_silence(book: casebook.Casebook) -> missed.Suspects | None:
         _step_behind,
         _apart,
     )
+    return next((told for told in (ask(book) for ask in asked) if told is not None), None)
+
+
+def of_meeting(book: casebook.Casebook) -> missed.Suspects | None:
+    """Who did not come where the others waited for its word."""
+    asked = (joined.listed, joined.one_short, joined.without_heartbeat, last_words.stopped)
     return next((told for told in (ask(book) for ask in asked) if told is not None), None)
 
 

@@ -73,6 +73,7 @@ def rank(
     odd = _odd_one(book)
     odd = _first_agents(case) if odd is None else odd
     odd = _first_bad(case) if odd is None else odd
+    odd = _uneven(case) if odd is None else odd
     if odd is not None or _everyones(case):
         return odd
     if chosen.cause in _LOST:
@@ -164,7 +165,12 @@ def lost_peer(one: candidates.Candidate, book: casebook.Casebook) -> bool:
 def _awaited(book: casebook.Casebook) -> int | None:
     """The rank for whose word the others waited at the start."""
     ranks = {int(entry.signal.fields["awaited"]) for entry in book.with_field("awaited")}
-    return ranks.pop() if len(ranks) == 1 else None
+    if ranks:
+        return ranks.pop() if len(ranks) == 1 else None
+    from runward.core import collectives  # noqa: PLC0415 -- see `_missed`
+
+    missing = collectives.of_meeting(book)
+    return missing.rank if missing is not None else None
 
 
 def _odd_one(book: casebook.Casebook) -> int | None:
@@ -301,6 +307,16 @@ def _one_of_many(one: candidates.Candidate, seen: list[candidates.Candidate]) ->
         other.rank is None and other.rule == one.rule and (other.fields or {}).get("exitcode") == code
         for other in seen[: seen.index(one)]
     )
+
+
+def _uneven(case: whose.Case) -> int | None:
+    """The rank with other counts than all others, where ranks are in different calls: whoever met it says so."""
+    if case.chosen.rule != "collective_mismatch":
+        return None
+    from runward.core import uneven  # noqa: PLC0415 -- few logs tell of it
+
+    told = uneven.counted(case.book) or uneven.ran_out(case.book)
+    return told.rank if told is not None else None
 
 
 def _doubted(case: whose.Case) -> int | None:

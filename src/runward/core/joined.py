@@ -2,7 +2,7 @@
 
 import re
 
-from runward.core import casebook, missed
+from runward.core import casebook, failures, missed, regexes
 
 _RANKS = re.compile(r"\d{1,6}")
 _UNREACHED = ("dns", "store_timeout", "refused", "peer_lost")
@@ -49,3 +49,22 @@ def _shut_out(book: casebook.Casebook) -> missed.Suspects | None:
         return None
     why = "it alone does not reach the store"
     return missed.Suspects((rank,), why, proven=False, entries=tuple(entries[-1:]))
+
+
+_UNHEALTHY = (
+    rb"(?i)tasks? (?:is|are) unhealthy \(stopped sending heartbeats\):"
+    rb"(?P<tasks>(?:\s{1,8}\d{1,6},?){1,64})(?=\s)"
+)
+"""What JAX's coordinator prints: a number a line."""
+
+
+def without_heartbeat(book: casebook.Casebook) -> missed.Suspects | None:
+    """The tasks of which a coordinator says that they send no heartbeats any more."""
+    for file, edges in book.edges.items():
+        found = regexes.ready(_UNHEALTHY).search(edges.tail) if b"unhealthy" in edges.tail else None
+        if found is not None:
+            text = " ".join(found[0].decode("utf-8", "replace").split())
+            proof = failures.Evidence(text, file=file, offset=edges.cut + found.start(), source="log")
+            ranks = tuple(sorted({int(task) for task in _RANKS.findall(found["tasks"].decode())}))
+            return missed.Suspects(ranks, "it sends no heartbeats any more", proven=False, proof=(proof,))
+    return None

@@ -3,6 +3,8 @@
 Of ranks that say the same in turn one that went on to say something else, once and alone, is not where the others wait.
 """
 
+import bisect
+import operator
 from collections import Counter
 from collections.abc import Container, Iterator
 from typing import NamedTuple
@@ -16,7 +18,7 @@ _LISTED = (
 _NUMBER = r"\d+"
 _GLUED = r"(?<=[\w.%)])(?=\[\d\d:\d\d:\d\d\] |\[?[Rr]ank ?\d{1,5}[\]: ])"
 """Where a process wrote before another one had ended its line."""
-_ENDS = r"Traceback \(most recent call last\)|terminate called|Fatal Python error|\*\*\* "
+_ENDS = r"waitForInput: |Traceback \(most recent call last\)|terminate called|Fatal Python error|\*\*\* "
 """What begins the last words of a process that fails: they are no sign of where it stood."""
 _FOR_OTHERS = (
     r"(?i)\bwait(?:s|ing|ed)?\b.{0,20}?\b(?:at|in|on|for)\b.{0,30}?\b"
@@ -126,7 +128,7 @@ def _said(
     most = min(_MOST_LINES, max(_MANY_LINES, _ALL_LINES // max(1, len(book.edges))))
     said: dict[int, list[Said]] = {}
     for file, edges in book.edges.items():
-        ended = set[int]()
+        ended, homes = set[int](), _homes(file, book)
         pieces = (
             (piece, at)
             for text, at in _lines(edges, b"", most)
@@ -135,7 +137,11 @@ def _said(
         for text, offset in pieces:
             front = prefixes.split(text)
             rank = front.rank if front.rank is not None else book.voices.rank(front.voice)
-            rank = owners.get(file, book.rank_of_file(file)) if rank is None else rank
+            rank = (
+                owners.get(file, homes[bisect.bisect(homes, offset, key=_offset) - 1][1])
+                if rank is None
+                else rank
+            )
             body = front.body.strip()
             if rank is None or rank in ended or not body or rank > _MOST_RANKS:
                 continue
@@ -146,6 +152,16 @@ def _said(
             shape = regexes.ready(_NUMBER).sub("", body)
             said.setdefault(rank, []).append(Said(shape, number[0] if number else "", text, offset, file))
     return said
+
+
+def _homes(file: str | None, book: casebook.Casebook) -> list[tuple[int, int | None]]:
+    """From which offset on lines of a file are whose: of one rank, or by the parts of joined files."""
+    heads = [head.signal for head in book.of_rule(_SECTION) if signals.whole(head.signal.file) == file]
+    parts = [(head.offset or 0, book.rank_of_file(head.file)) for head in heads]
+    return [(-1, book.rank_of_file(file)), *parts]
+
+
+_SECTION, _offset = "file_section", operator.itemgetter(0)
 
 
 def _owners(book: casebook.Casebook) -> dict[str | None, int | None]:
