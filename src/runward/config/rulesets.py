@@ -18,7 +18,7 @@ from typing import NamedTuple, overload
 import runward
 from runward.core import errors, rules, vocabulary
 
-FORMAT = 7
+FORMAT = 8
 """Part of the key of what is compiled: raise it when the compiled form changes."""
 INDEX = "compiled.jsonl"
 """Beside the shipped families: their compiled form."""

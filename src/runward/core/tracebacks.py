@@ -42,6 +42,61 @@ _READING = (
     r"|(?P<moved>\bos\.(?:link|symlink|rename|replace|remove|unlink)\b|\bshutil\.(?:move|rmtree)\b)"
 )
 """Words of a frame that tell what it reads; the innermost frame that has any decides."""
+_READING_WORDS = (
+    *(
+        "data",
+        "getitem",
+        "_worker_loop",
+        "collate",
+        "checkpoint",
+        "ckpt",
+        "state",
+        "weight",
+        "optimizer",
+        "resum",
+        "restor",
+    ),
+    *(
+        "load_model",
+        ".h5",
+        ".hdf5",
+        ".np",
+        ".msgpack",
+        ".pkl",
+        ".pickle",
+        ".pt",
+        ".keras",
+        ".safetensors",
+        ".bin",
+        ".tar",
+    ),
+    *(
+        ".joblib",
+        ".ubj",
+        ".pdparams",
+        "config",
+        "cfg",
+        "yaml",
+        "hparams",
+        "json",
+        "heap.py",
+        "shared_memory",
+        "_share_f",
+    ),
+    *(
+        "_execute_child",
+        "client",
+        "server",
+        "service",
+        "remote",
+        "http",
+        "pin_memory",
+        "cudahost",
+        "os.",
+        "shutil.",
+    ),
+)
+"""In lower case: each match of `_READING` holds one."""
 _FORMATS = r"/(?:h5py|numpy|zarr|tables)/"
 """Libraries of formats that hold data and checkpoints alike, and have words of their own for it."""
 _OWNER = r"last\)?[^()]{0,12}:? *\((?i:rank)[ =:]{1,2}(?P<rank>\d{1,6})\)"
@@ -297,7 +352,8 @@ def _number_of(lead: str) -> int | None:
 
 
 def _reading(words: str) -> str:
-    found = regexes.ready(_READING).search(words[:400])
+    words = words[:400]
+    found = regexes.find(_READING, words, words.lower(), *_READING_WORDS)
     return (found.lastgroup or "") if found else ""
 
 

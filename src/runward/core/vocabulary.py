@@ -16,8 +16,14 @@ _WORDS = (
     b" loading update training document documents warning warnings connect connected connection from ranks across time "
     b"dataset datasets model models checkpoint checkpoints running starting started finished process processes group "
     b"device devices memory available using version python torch files directory config batch tokens samples worker "
+    b"all stream param shard queue index after done has no not the "
+    b"Traceback (most recent call last): File line return raise RuntimeError: ValueError: error: errors failed invalid "
+    b"ignored allocation: is not found thread block kernel operator assertion: index out of bounds limit killed "
 )
-"""Words of healthy logs that are no line of `literals.COMMON`: a part within them would be met all the time."""
+"""Words that are no line of `literals.COMMON`, of healthy logs and of those that are full of errors.
+
+A part within them would be met all the time.
+"""
 
 
 class Literal(NamedTuple):
@@ -112,7 +118,7 @@ def _begins(words: Sequence[Literal]) -> list[int]:
     low = [text.lower() for text, _ in words]
     cut = [[text[at : at + KEY] for at in range(len(text) - KEY + 1)] for text in low]
     often = Counter(part for own in cut for part in set(own))
-    usual = literals.COMMON.lower() + _WORDS
+    usual = (literals.COMMON + _WORDS).lower()
     common = {part: usual.count(part) for part in often}
     shared: Counter[bytes] = Counter()
     found = [0] * len(words)
