@@ -240,3 +240,49 @@ def test_a_requeue_that_is_a_title_ended_nothing() -> None:
     log = "Requeued job 71, SLURM_RESTART_COUNT=2\n" + _STEPS + "Segmentation fault (core dumped)\n"
     assert judging.answer(log, 139) == ("segfault", "restart")
     assert judging.answer(_STEPS + "slurmctld: Requeuing job 71\n", state="REQUEUED")[0] == "preempted"
+
+
+_RETRIED = "tenacity.RetryError: RetryError[<Future at 0x7f31 state=finished raised {}>]\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "actions"),
+    [
+        (_RETRIED.format("IndexError"), _IN_VAIN),
+        (_RETRIED.format("ReadTimeout"), _HELPS),
+        (
+            "google.api_core.exceptions.RetryError: Timeout of 90.0s exceeded, last exception: 401 GET https://g.example/b\n",
+            _IN_VAIN,
+        ),
+        (
+            "google.api_core.exceptions.RetryError: Timeout of 90.0s exceeded, last exception: 503 GET https://g.example/b\n",
+            _HELPS,
+        ),
+        (
+            "RuntimeError: fetch: Reqwest Error: HTTP status client error (403 Forbidden), domain: https://c.example/r\n",
+            _IN_VAIN,
+        ),
+        (
+            "RuntimeError: fetch: Reqwest Error: HTTP status server error (502 Bad Gateway), domain: https://c.example/r\n",
+            _HELPS,
+        ),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx(h)`\n", _IN_VAIN),
+    ],
+    ids=["retried-bug", "retried-timeout", "retried-401", "retried-503", "403", "502", "not-supported"],
+)
+def test_what_was_tried_again_in_vain_is_what_its_last_try_met(last: str, actions: tuple[str, ...]) -> None:
+    assert judging.answer(_TRACE + last)[1] in actions
+
+
+_GAVE_UP = "INFO gave up: fit entered FATAL state, too many start retries too quickly\n"
+
+
+def test_what_was_started_again_and_again_in_vain_is_held_and_no_alarm_where_it_runs() -> None:
+    assert judging.answer(_GAVE_UP) == ("unknown", "hold")
+    assert judging.answer(_GAVE_UP + _STEPS + "all epochs done\n", 0)[0] == "none"
+    assert judging.answer(_GAVE_UP + _STEPS, state="RUNNING", running=True)[0] == "none"
+    killed = "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n"
+    back_off = (
+        "Warning  BackOff  1m (x7 over 9m)  kubelet  Back-off restarting failed container fit in pod f-0\n"
+    )
+    assert judging.answer(killed + back_off, state="FAILED")[0] == "host_oom"
