@@ -341,6 +341,7 @@ _SURE = (
 _ASKED = (
     *_SURE,
     whose.own,
+    whose.by_command,
     whose.announced,
     whose.in_table,
     whose.by_exit,

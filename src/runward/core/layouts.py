@@ -89,9 +89,10 @@ class Layout(NamedTuple):
         led = role != "master" and "master" in self.pods.roles
         if of_others or world >= 2 * (max(number, self.pods.top) + 1 + led):
             return None
-        if not self.pods.away:
-            return number + led
-        return number + min(self.pods.away) if len(self.pods.away) == 1 else None
+        away = self.pods.away if led else self.pods.away | self.pods.away_of_master
+        if not away:
+            return number + led if not led or self.pods.away_of_master <= {0} else None
+        return number + min(away) if len(away) == 1 else None
 
 
 class _Pods(NamedTuple):
@@ -102,6 +103,8 @@ class _Pods(NamedTuple):
     """The highest number."""
     away: frozenset[int]
     """By how much the ranks that are known are above the numbers."""
+    away_of_master: frozenset[int] = frozenset()
+    """The same of the one that leads."""
 
 
 def proven(heard: Heard) -> Layout:
@@ -141,7 +144,14 @@ def _pods(heard: Heard) -> _Pods | None:
     return _Pods(
         frozenset(pod.ordinal.role for pod in pods),
         max((pod.ordinal.number for pod in pods), default=0),
-        frozenset(min(pod.ranks) - pod.ordinal.number for pod in pods if pod.ranks),
+        *(
+            frozenset(
+                min(pod.ranks) - pod.ordinal.number
+                for pod in pods
+                if pod.ranks and (pod.ordinal.role == "master") is leads
+            )
+            for leads in (False, True)
+        ),
     )
 
 

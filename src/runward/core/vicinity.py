@@ -143,11 +143,12 @@ def _kept(signal: signals.Signal, book: casebook.Casebook) -> tuple[bytes, int]:
 def pids(signal: signals.Signal) -> list[str]:
     """Process ids that a line names, the plainest first."""
     said = signal.fields.get("pid", "")
-    more = (found[1] or found[2] for found in regexes.ready(_NAMED_PID).finditer(signal.text))
+    more = (found[1] or found[2] or found[3] for found in regexes.ready(_NAMED_PID).finditer(signal.text))
     return list(dict.fromkeys(itertools.chain([said] if said else [], more)))
 
 
 _NAMED_PID = (
     r"(?i)\b(?:pid(?:\(s\))?|process|proc)['\"]?[ =:]{1,2}['\"]?(\d{1,8})(?!\d)"
     r"|\w\[(\d{2,8})\]: (?:segfault|general)"
+    r"|: line \d{1,5}: +(\d{2,8}) (?:killed|segmentation|aborted|bus error|illegal|terminated|floating)"
 )

@@ -114,6 +114,25 @@ def by_process(case: Case) -> int | None:
     return next((rank for rank in ranks if rank is not None), None)
 
 
+def by_command(case: Case) -> int | None:
+    """The rank that a shell started by the command that it prints: `RANK=2 python fit.py`.
+
+    Launchers print the command that they started last, whichever of them ended.
+    """
+    if case.chosen.entry is None or not case.chosen.rule.startswith("shell_"):
+        return None
+    told = regexes.ready(_COMMAND).finditer(case.chosen.entry.signal.text)
+    ranks = {int(found["variable"] or found["option"]) for found in told}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+_COMMAND = (
+    r"(?<![\w-])(?:(?:RANK|SLURM_PROCID|PMI_RANK|OMPI_COMM_WORLD_RANK)=(?P<variable>\d{1,6})"
+    r"|--(?:global[-_])?(?:rank|process[-_]id)[= ](?P<option>\d{1,6}))(?!\d)"
+)
+"""What tells a process its rank."""
+
+
 def by_pod(case: Case) -> int | None:
     """The rank of the pod that the line names, or the report in which it stands."""
     if case.chosen.entry is None:
@@ -284,10 +303,12 @@ def listed(case: Case) -> int | None:
 
     Of several that failed the one that ended by a signal of the cause.
     """
-    said = (entry.signal.fields for entry in case.book.with_field("listed"))
-    codes = {int(fields["listed"]): int(fields["ended"]) for fields in said}
-    ranks = case.book.ranks | case.book.voices.said()
-    if len(codes) < 2 or not ranks or codes.keys() not in (ranks, ranks | set(range(len(codes)))):
+    said = case.book.with_field("listed")
+    codes = {int(one.signal.fields["listed"]): int(one.signal.fields["ended"]) for one in said}
+    ranks, counted = case.book.ranks | case.book.voices.said(), set(range(len(codes)))
+    if not ranks and all("rank" in one.signal.text.lower() for one in said):
+        ranks = counted
+    if len(codes) < 2 or not ranks or codes.keys() not in (ranks, ranks | counted):
         return None
     failed = [rank for rank, code in codes.items() if code not in _TORN_DOWN]
     fitting = _EXITS.get(case.chosen.cause, ())
