@@ -91,3 +91,57 @@ def test_who_asked_often_for_a_peer_and_asks_no_more_hangs() -> None:
     assert judging.blame(asked, process="running", silent_s=400) == ("hang", "restart", 2)
     assert judging.answer(asked, process="running", silent_s=30) == ("none", "none")
     assert judging.answer(asked + _STEPS, process="running", silent_s=400) == ("none", "none")
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        ("slurmstepd: error: common_cgroup_instantiate: unable to create cgroup '/sys/fs/cgroup/memory/slurm/uid_7' : No space left on device\nslurmstepd: error: Failed to invoke task plugins\n", ("resource_limit", "restart_elsewhere")),
+        (_STEPS + "OSError: [Errno 28] No space left on device: '/data/cgroup_runs/a.pt'\n", ("disk_full", "hold")),
+        (_STEPS + "LustreError: 11-0: fs-OST0003-osc-ff: operation ost_write to node 10.0.0.9@tcp failed: rc = -28\nOSError: [Errno 28] No space left on device: '/fs/ck'\n", ("disk_full", "hold")),
+        (_STEPS + "LustreError: 11-0: fs-OST0003-osc-ff: operation ost_read to node 10.0.0.9@tcp failed: rc = -107\nOSError: [Errno 5] Input/output error: '/fs/d'\n", ("io_error", "wait")),
+        ("FATAL:   Unable to handle docker://lab/train uri: while building SIF from layers: write /h/u/.apptainer/cache/tmp_1: disk quota exceeded\n", ("disk_full", "hold")),
+        ("FATAL:   Unable to handle docker://lab/train uri: failed to get checksum: pinging container registry: dial tcp: lookup reg.example: no such host\n", ("image_error", "wait")),
+        ("FATAL:   Unable to handle docker://lab/train:v0 uri: failed to get checksum: reading manifest v0: manifest unknown\n", ("image_error", "change")),
+        ("statusReason: CannotPullContainerError: ref pull has been retried 5 time(s): dial tcp 10.0.0.1:443: i/o timeout\n", ("image_error", "wait")),
+        ("reason: ResourceInitializationError: unable to pull secrets or registry auth: AccessDeniedException: User is not authorized to perform: ecr:GetAuthorizationToken\n", ("auth", "hold")),
+        ("statusReason: DockerTimeoutError: Could not transition to started; timed out after waiting 3m0s\n", ("container_error", "restart_elsewhere")),
+        ("Normal  EvictedDueToPodsReadyTimeout  1s  kueue-workload-controller  Exceeded the PodsReady timeout a/b\n", ("unschedulable", "wait")),
+        ("sky.exceptions.ResourcesUnavailableError: Failed to acquire resources in all zones in r2 for {A100:8}.\n", ("unschedulable", "wait")),
+        ("ModuleNotFoundError: No module named 'peft'\nAlgorithmError: ExecuteUserScriptError:\nExitCode 1\n", ("import_error", "change")),
+        ("[LightGBM] [Info] Trying to bind port 12400...\n[LightGBM] [Fatal] Binding port 12400 failed\n", ("rendezvous", "change")),
+        ("EI0008: [PID: 4] The HCCL versions are inconsistent: local version [8.0], remote version [7.0]\nRuntimeError: [ERROR] HCCL error in: ProcessGroupHCCL.cpp:64\n", ("config_error", "change")),
+        ("EI0005: [PID: 4] The arguments for collective communication are inconsistent between ranks: parameter [count], local [8], remote [16]\nRuntimeError: [ERROR] HCCL error in: ProcessGroupHCCL.cpp:64\n", ("exception", "hold")),
+        ("RuntimeError: oneCCL: atl_mpi.cpp:12 init: EXCEPTION: unexpected transport\n", ("nccl_error", "hold")),
+        (_STEPS + "E 77 megascale.cc:5] Megascale detects a hang that is likely caused by bad TPU chips on the following hosts.\nThe host that have bad TPUs are: t-7\n", ("gpu_hardware", "restart_elsewhere")),
+        (_STEPS + "E 77 megascale.cc:5] Megascale detects a hang that is likely caused by inconsistent TPU programs.\n", ("exception", "hold")),
+        (_STEPS + "E 77 megascale.cc:5] Megascale detects a hang that is likely caused by a networking issue.\n", ("nccl_timeout", "restart")),
+        (_STEPS + "Queue 0x7f1 Aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate. Code: 0x1008 Available Free mem : 21 MB\n", ("gpu_oom", "change")),
+        (_STEPS + "Queue 0x7f1 aborting with error : HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: The agent attempted to access memory beyond the largest legal address. code: 0x29\n", ("cuda_error", "restart")),
+        (_STEPS + "xgboost.core.XGBoostError: [10:00:00] /w/src/collective/result.cc:78: \n- [allreduce.cc:27|10:00:00]: Allreduce failed.\n- [socket.cc:31|10:00:00]: Socket error, connection reset by peer\n", ("network", "restart")),
+        ("juicefs[5] <FATAL>: The mount point is not ready in 10 seconds, exit it\n", ("io_error", "restart")),
+        (_STEPS + "pod p-7: spot instance was outbid\n", ("preempted", "restart")),
+        (_STEPS + "slurmstepd: error:  mpi/pmix_v5: pmixp_dconn_connect: a1 [0]: pmixp_dconn.h:246: Cannot establish direct connection to a2 (1)\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n", ("network", "restart")),
+    ],
+    ids=["cgroup", "disk", "lustre-full", "lustre-lost", "sif-quota", "sif-registry", "sif-unknown", "ecs-registry", "ecs-secret", "ecs-docker", "pods-ready", "sky", "script", "bind", "hccl-versions", "hccl-arguments", "oneccl", "tpu-chip", "tpu-programs", "tpu-network", "hsa-memory", "hsa-queue", "xgboost", "juicefs", "outbid", "pmix"],
+)  # fmt: skip
+def test_what_clusters_and_devices_say_of_a_run_that_ended(log: str, judged: tuple[str, str]) -> None:
+    assert judging.answer(log) == judged
+
+
+def test_who_finished_loading_is_not_blamed_for_those_that_did_not() -> None:
+    said = "ValueError: TP rank 3 could finish the model loading, but there are other ranks that didn't finish loading.\n"
+    assert judging.blame(said) == ("distributed_timeout", "restart", None)
+
+
+def test_a_chip_held_by_another_process_in_passing_accuses_nobody() -> None:
+    passing = (
+        "libtpu.so already in used by another process. Not attempting to load libtpu.so in this process.\n"
+    )
+    assert judging.answer(passing + _STEPS + "KeyError: 'lr'\n") == ("exception", "hold")
+    assert judging.answer("options: outbid=false\nKeyError: 'lr'\n") == ("exception", "hold")
+
+
+def test_what_a_store_is_asked_again_for_accuses_nobody_while_steps_go_on() -> None:
+    again = "I retrying_utils.cc:77] The operation failed and will be automatically retried in 1.4 seconds (attempt 1 out of 10), caused by: Not found: Error executing an HTTP request: HTTP response code 410\n"
+    assert judging.answer(again + _STEPS, process="running") == ("none", "none")
