@@ -123,6 +123,7 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     found = strangers.apart(found, ctx)
     unstable = numerics.find(book, ctx)
     found += [unstable] if unstable else []
+    found = _beside(found, book, ctx) if ctx.extra else found
     found += testimony.gather(ctx)
     offsets = candidates.skews(book)
     chosen = choice.best(_admitted(found, book, ctx), offsets)
@@ -149,6 +150,16 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     ):
         chosen = chosen._replace(cause=_C.HANG)
     return Finding(chosen, found, suspects, dropped, known)
+
+
+def _beside(
+    found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
+) -> list[candidates.Candidate]:
+    """The candidates as disks, cards and nodes beside the log explain them, and what those say themselves."""
+    from runward.core import beside, full_disks  # noqa: PLC0415 -- few runs have more than a log
+
+    found = full_disks.settled(beside.settled(found, ctx), book, ctx)
+    return [*found, *beside.gather(ctx, book), *full_disks.gather(book, ctx)]
 
 
 def _left_first(case: whose.Case) -> list[candidates.Candidate]:

@@ -77,8 +77,13 @@ _FULL = 0.95
 
 
 def _taken(book: casebook.Casebook) -> bool:
-    """Whether each GPU that the log shows is full; it does so before the training, or when that is over."""
-    rows = [entry.signal.fields for entry in book.of_rule("gpu_memory_row")]
+    """Whether each GPU that the log shows is full; it does so before the training, or when that is over.
+
+    What is known beside the log may be of any time: see `beside`.
+    """
+    rows = [
+        entry.signal.fields for entry in book.of_rule("gpu_memory_row") if entry.signal.file != "nvidia_smi"
+    ]
     return bool(rows) and all(int(row["used"]) >= _FULL * int(row["total"]) for row in rows)
 
 

@@ -131,6 +131,12 @@ def above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
     return text[max(0, at - _REPORT) : at]
 
 
+def below(signal: signals.Signal, book: casebook.Casebook) -> bytes:
+    """The kept text right below a line, as much as a line or two."""
+    text, at = _kept(signal, book)
+    return text[at : at + _REPORT // 8].partition(b"\n")[2]
+
+
 def _kept(signal: signals.Signal, book: casebook.Casebook) -> tuple[bytes, int]:
     """The kept end of the text in which a line stands, and where in it the line begins; no text where none is."""
     edges = book.edges.get(signals.whole(signal.file))
