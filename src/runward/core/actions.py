@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from runward.core import again, candidates, casebook, context, evictions, failures, regexes, rules, standing
+from runward.core import (
+    again,
+    candidates,
+    casebook,
+    circumstances,
+    context,
+    evictions,
+    failures,
+    regexes,
+    rules,
+    standing,
+)
 
 if TYPE_CHECKING:
     from runward.core import missed
@@ -67,7 +78,8 @@ _PLATFORM = (
 _MANY = 4
 """Ranks from which one alone is told from all."""
 _ASKS = "megatron_rerun_asks"
-"""The rule for a training that ends so that another GPU computes its last step again."""
+_RIGHT = "megatron_result_right"
+"""The rules for a training that ends so that another GPU computes its last step again, and for what that one said."""
 _EARLY_SEQ = 10
 """A time-out in one of the first collectives is one of start-up: somebody was still loading."""
 
@@ -111,12 +123,17 @@ def _special(
         return _A.CHANGE
     if again.of_one_card(chosen, book):
         return _A.RESTART_ELSEWHERE
+    told = circumstances.action(chosen, book)
+    if told is not None:
+        return told
     rule = book.rules.get(chosen.rule)
     if rule is not None and rule.alone is not None and _one_of_many(chosen, book):
         return rule.alone
     evicted = chosen.cause is _C.HOST_OOM and ctx.state.startswith("EVICTED") and chosen.entry is None
     evicted = evicted or evictions.in_the_way(chosen.rule, chosen.text)
-    if evicted or (chosen.cause is _C.NUMERICAL_INSTABILITY and book.of_rule(_ASKS)):
+    if evicted or (
+        chosen.cause is _C.NUMERICAL_INSTABILITY and chosen.rule != _RIGHT and bool(book.of_rule(_ASKS))
+    ):
         return _A.RESTART_ELSEWHERE
     return None
 

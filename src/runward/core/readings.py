@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from runward.core import casebook, failures, hosts, regexes, rules, signals, tracebacks
+from runward.core import casebook, circumstances, failures, hosts, regexes, rules, signals, tracebacks
 
 if TYPE_CHECKING:
     from runward.core import candidates
@@ -22,7 +22,9 @@ def settled(
     ):
         reading = frames or _said_to_read(candidate.text)
         candidate = _by_reader(candidate, reading or _announced(book, candidate.entry))
-    candidate = _by_frames(candidate, frames)
+    candidate = circumstances.settled(_by_frames(candidate, frames), book)
+    if candidate.rule == _NO_WEIGHTS and candidate.entry and _announced(book, candidate.entry):
+        return candidate._replace(action=_A.RESUME_PREVIOUS, summary=_NOT_OWN)
     asked = candidate.cause is _C.HUB_NETWORK and candidate.action in (None, _A.WAIT)
     if asked and (frames == "service" or hosts.own(candidate.text[:1000])):
         return candidate._replace(cause=_C.NETWORK, action=_A.WAIT, rule=_OWN_SERVICE, summary=_ASKED)
@@ -71,6 +73,8 @@ _MAPPED = "{rank} died while it read a mapped file that was cut short or went aw
 _POINTS_NOWHERE = "{rank}: what names the newest checkpoint names one that is not there"
 
 
+_NO_WEIGHTS = "weights_are_no_weights"
+_NOT_OWN = "{rank} cannot read a checkpoint of its own: it does not begin as one does"
 _NOT_BEGUN = "_STATUS_NOT_INITIALIZED"
 _TAKEN = "{rank}: a CUDA library could not begin: the GPU's memory is taken by others"
 _FULL = 0.95

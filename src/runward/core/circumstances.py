@@ -1,0 +1,52 @@
+"""What other lines tell of a failure that its own words do not: that it never passes, or that it has passed already."""
+
+from typing import TYPE_CHECKING
+
+from runward.core import casebook, failures, regexes, signals
+
+if TYPE_CHECKING:
+    from runward.core import candidates
+
+_C, _A = failures.Cause, failures.Action
+_OF_A_SERVICE = (_C.NETWORK, _C.HUB_NETWORK)
+_LOOPBACK = r"\blocalhost\b|\b127\.0\.0\.1\b|\b0\.0\.0\.0\b|\[?::1\b"
+_BY_DEFAULT = "no address was set, and at the default one, on this machine, nobody answers: {text}"
+
+
+def settled(candidate: "candidates.Candidate", book: casebook.Casebook) -> "candidates.Candidate":
+    """The candidate, as a configuration's fault where nobody answered at an address that nobody had set."""
+    if candidate.cause not in _OF_A_SERVICE or not regexes.ready(_LOOPBACK).search(candidate.text):
+        return candidate
+    ports = {entry.signal.fields.get("port", "") for entry in book.of_rule("address_by_default")}
+    asked = any(port and regexes.ready(rf"(?<!\d){port}(?!\d)").search(candidate.text) for port in ports)
+    if not asked or any(step.order < candidate.order for step in book.advances):
+        return candidate  # one that let it make steps was there
+    return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_BY_DEFAULT)
+
+
+def action(chosen: "candidates.Candidate", book: casebook.Casebook) -> failures.Action | None:
+    """What would help, where other lines decide it; else None."""
+    if chosen.rule == "address_in_use" and book.of_rule("port_in_time_wait"):
+        return _A.RESTART  # its last user is gone, and the kernel gives the port back
+    if chosen.cause is _C.AUTH and regexes.ready(_EXPIRED).search(chosen.text):
+        renewed = any(entry.order > chosen.order for entry in book.of_rule("credentials_renewed"))
+        return _A.RESTART if renewed else None
+    if chosen.cause is _C.RENDEZVOUS and regexes.ready(_AT_LOOPBACK).search(chosen.text):
+        return _A.CHANGE if len(book.nodes) > 1 else None
+    if chosen.rule == "k8s_liveness" and not book.progress and book.entries(signals.Role.PHASE):
+        return _A.HOLD  # it was still busy with its start, as it will be again
+    return _A.CHANGE if _outwaited(chosen, book) else None
+
+
+_EXPIRED = r"(?i)expire"
+_AT_LOOPBACK = rf"(?i)connect\w*(?: to)? [\[(]?(?:{_LOOPBACK})"
+_FROM_FIRST = r"\bfrom \[0\] via\b|\bkeys: .{0,80}/0//"
+
+
+def _outwaited(chosen: "candidates.Candidate", book: casebook.Casebook) -> bool:
+    """Whether a rank waited in a store for what the first rank gives, which was at a work of its own."""
+    if chosen.rule != "store_timeout" or not regexes.ready(_FROM_FIRST).search(chosen.text):
+        return False
+    from runward.core import lone_work  # noqa: PLC0415 -- only for these
+
+    return lone_work.find(book, 0, chosen.order) is not None
