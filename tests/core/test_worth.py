@@ -16,7 +16,8 @@ def _kinds(*lines: bytes, known: dict[bytes, worth.Kind] | None = None) -> list[
     [
         (b"rank 3 runs as pid 71", worth.Kind.RANK),
         (b"torchrun: --nproc_per_node=8", worth.Kind.RANK),
-        (b"rank 3 has begun", worth.Kind.NOTHING),
+        (b"rank 3 has begun", worth.Kind.SIGNED),
+        (b"x" * 90 + b" rank 3 has begun", worth.Kind.NOTHING),
         (b"GPU 0000:9B:00.0 is in use", worth.Kind.DEVICE),
         (b"GPU 2 (UUID: GPU-1f-2a)", worth.Kind.DEVICE),
         (b"n1:7:8 [0] NCCL INFO Channel 00/0 : 3[3] -> 4[4] via P2P", worth.Kind.CHANNEL),

@@ -6,10 +6,11 @@ from runward.core import addresses, casebook, missed, regexes, voices
 
 _ON_THEIR_WAY = 4
 """Steps that other ranks may still print after one is lost."""
-_AT_ADDRESS = ("gloo_peer_closed", "nccl_ib_completion", "nccl_peer_closed", "nccl_refused")
+_AT_ADDRESS = ("gloo_peer_closed", "nccl_ib_completion", "nccl_peer_closed", "nccl_refused", "ucx_transport")
 _PEER = (
     r"gloo/transport/.{0,120}?\[(?P<gloo>[\w.:%-]{2,80})\]:\d"
     r"|\b(?:peer|recv from|send to|[Cc]onnect(?:ing)? to) (?P<nccl>[\w.:%-]{2,80}|\[[\w.:%]{2,60}\])<\d"
+    r"|\bdgid=(?:::ffff:)?(?P<ucx>[0-9a-f.:]{7,60})(?=[ \]])"
 )
 """The other end of a connection, as gloo and NCCL print it."""
 _OWN_WAY = r"(?i)no route to host|unreachable|cannot assign"
@@ -42,7 +43,7 @@ def _at_addresses(book: casebook.Casebook) -> Iterator[tuple[casebook.Entry, int
         found = None if regexes.ready(_OWN_WAY).search(text) else regexes.ready(_PEER).search(text)
         if found is None:
             continue
-        name = (found["gloo"] or found["nccl"]).strip("[]")
+        name = (found["gloo"] or found["nccl"] or found["ucx"]).strip("[]")
         rank = known.get(name, book.voices.only(voices.short(name)))
         if rank is not None:
             yield entry, rank

@@ -280,7 +280,9 @@ def _stuck(book: casebook.Casebook) -> missed.Suspects | None:
     (rank,) = ranks if len(ranks) == 1 else (None,)
     if rank is None:
         return None
-    return missed.Suspects((rank,), "its own watchdog is stuck", proven=False, entries=tuple(entries[:1]))
+    return missed.Suspects(
+        (rank,), "its own watchdog got no sign of it", proven=False, entries=tuple(entries[:1])
+    )
 
 
 def _away(book: casebook.Casebook, found: list[candidates.Candidate]) -> missed.Suspects | None:
@@ -304,7 +306,7 @@ def _at_work(book: casebook.Casebook, found: list[candidates.Candidate]) -> miss
     return lone_work.suspect(book, found)
 
 
-_STUCK = ("nccl_heartbeat_stuck",)
+_STUCK = ("nccl_heartbeat_stuck", "rank_monitor_heartbeat")
 _LONG = ("checkpoint", "evaluation", "compile", "download")
 
 

@@ -24,7 +24,7 @@ _LOST = (_C.NCCL_ERROR, _C.NETWORK, _C.RENDEZVOUS)
 _LOST_PEER = (
     r"(?i)remote process exit|ncclRemoteError|by (?:remote )?peer|got 0 bytes|broken pipe|communicator was aborted"
     r"|connection (?:was )?(?:closed|reset|refused)|status=12\b|keep-?alive|wait timeout|timed out|rendezvous\w*error"
-    r"|PTLTE_NOT_FOUND|OFI poll failed"
+    r"|PTLTE_NOT_FOUND|OFI poll failed|retry count exceeded|\bRC QP 0x"
 )
 """Words of a rank that only tells that another one went away or did not come."""
 _SURROUNDINGS = (

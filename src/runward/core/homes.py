@@ -129,6 +129,9 @@ def signed(book: casebook.Casebook, world: int | None) -> Mapping[str | None, Ho
     if len(pieces) < 2 or (world or 0) >= 2 * len(pieces) or book.saying(rules.Says.LAUNCHER):
         return {}
     ranks = {file: _signer(text, book) for file, text in pieces.items()}
+    of_all = {file: _of_all(text, len(pieces)) for file, text in pieces.items()}
+    if _distinct(of_all) and None not in of_all.values():
+        ranks = of_all
     ranks = {
         file: rank
         for file, rank in ranks.items()
@@ -136,6 +139,17 @@ def signed(book: casebook.Casebook, world: int | None) -> Mapping[str | None, Ho
     }
     whole = _distinct(ranks) and all((_count(text) or 1) == 1 for text in pieces.values())
     return {file: Home(rank, node=_node(file, book)) for file, rank in ranks.items()} if whole else {}
+
+
+def _of_all(text: bytes, count: int) -> int | None:
+    """The number before a text's lines that says of itself that it is one of as many as there are logs."""
+    told = {(int(found[0]), int(found[1])) for found in regexes.ready(_ONE_OF).findall(text)}
+    number, of = told.pop() if len(told) == 1 else (count, count)
+    return number if of == count and number < count else None
+
+
+_ONE_OF = rb"(?im)^[^\n]{0,40}?[\[(<](?:rank|proc(?:ess)?|host|worker|task)[ =:#]?(\d{1,5})(?:/| of )(\d{1,5})[\])>]"
+"""The tag of a process that tells how many there are: `[process 2/4]`."""
 
 
 def _node(file: str | None, book: casebook.Casebook) -> str:

@@ -4,6 +4,7 @@ Whether they count through or anew on each node, which rank a node's number 0 is
 """
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -158,12 +159,21 @@ def _pods(heard: Heard) -> _Pods | None:
 def _one_each(heard: Heard) -> dict[str, int]:
     """The rank of each node, where the nodes with one rank alone hold all ranks that there are.
 
-    How many there are is not always told: then several nodes speak, each has one, and no number lies between them.
+    How many there are is not always told: then several nodes speak, each has one, and no number lies between them. Or
+    neighbours in the count are on different nodes where no size of a block of ranks but 1 would end.
     """
     ranks = {node: min(own) for node, own in heard.nodes.items() if len(own) == 1}
     world = heard.world or (len(heard.nodes) if len(heard.nodes) >= _FEW else 0)
     whole = world == len(ranks) and sorted(ranks.values()) == list(range(world))
-    return ranks if whole and heard.a_node == 1 else {}
+    return ranks if heard.a_node == 1 and (whole or _no_blocks(ranks, heard)) else {}
+
+
+def _no_blocks(ranks: Mapping[str, int], heard: Heard) -> bool:
+    told = set(ranks.values())
+    several = any(len(own) > 1 for own in heard.nodes.values()) or len(told) < len(ranks)
+    if several or len(told) < _FEW or len(told) * 2 < heard.world:
+        return False
+    return math.gcd(*(rank + 1 for rank in told if rank + 1 in told)) == 1
 
 
 def _through(heard: Heard) -> bool:

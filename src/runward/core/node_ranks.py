@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from runward.core import layouts, regexes, speakers, voices
+from runward.core import layouts, rank_places, regexes, voices
 
 _NODE_RANK = (
     r"(?i)(?<!comm_world_)(?:(?:node|machine|group)[ _-]?rank|slurm_nodeid)"
@@ -28,11 +28,7 @@ _LISTS = r"(?P<which>local|global)_ranks=\[(?P<ranks>[\d, ]{1,400})\]"
 _MAPPING = r"'(?:[\w.-]{1,40}@)?(?P<node>[\w.-]{1,80})': \[(?P<ranks>\d[\d, ]{0,400})\]"
 _STEP_TASKS = r"error: (?P<node>[\w.-]{1,80}): tasks? \[?(?P<tasks>\d[\d,-]{0,200})\]?: "
 _SOME = r"(?P<ranks>\d{1,5}(?:(?:, ?| |-|\.\.)\d{1,5}){0,32})"
-_NO_HOST = (
-    rf"(?!(?i:{speakers.NO_NODES}|local|port|cpu|core|device|pool|slice|replica|partition"
-    r"|slot|split|model|subset|ddp|fsdp|ring|tree|world|set|part|file|seed|data)[-_.]?\d)"
-)
-"""Parts of a layout, a model or a data set, which are counted like machines."""
+_NO_HOST = rank_places.NO_HOST
 _HOST = rf"{_NO_HOST}(?P<node>[a-z][\w.-]{{0,60}}\d)"
 _RANKS_ON = (
     rf"(?i)^\W?(?P<node>)(?:global )?ranks[ :=\[(]{{1,3}}{_SOME}[\])]?\s*$",
@@ -82,8 +78,8 @@ class Nodes:
         self.told = 0
         """How often something was told that may be new."""
 
-    def line(self, body: str, node: str) -> None:
-        """A line, of `node` where nothing else is said, that may tell which ranks a node has."""
+    def line(self, body: str, node: str, rank: int | None = None) -> None:
+        """A line, of `node` where nothing else is said and of `rank`, that may tell which ranks a node has."""
         low = body.lower()
         named = regexes.find(_NAMED_NODE, body, low, "node", "host")
         node = voices.short(named["node"]) if named else node
@@ -107,6 +103,10 @@ class Nodes:
             elif len(self._local.get(node, ())) == len(numbers):
                 self._bind_all(node, self._local[node], numbers)
         self._stand_on(body, low, node)
+        for place in rank_places.told(body, low, rank):
+            at = node if node and place.node == place.address else place.node
+            self._voices.on(at, (place.rank,))
+            self._voices.also(place.address, at)
         through = "global_rank_mapping" in body
         first = 0
         for found in regexes.ready(_MAPPING).finditer(body) if through or "WORLD INFO DICT" in body else ():

@@ -71,6 +71,10 @@ _LISTED_RANK = r"rank[ _]?\d"
 """What stands in each of them."""
 
 
+_SIGNATURE, _MOST_SIGNED = 12, 512
+"""Bytes around the word for a rank that hold number and machine, and how many such fronts of a source are read."""
+
+
 class Roster(NamedTuple):
     """What `learn` found beside the voices."""
 
@@ -140,11 +144,14 @@ class _Said:
         self._node = ""
         """The node whose log the lines are by the title above them."""
         self._repeats = repeats.Repeats()
+        self._signed: set[bytes] = set()
+        """Fronts of lines with a rank that were read."""
 
     def begin(self, node: str) -> None:
         """Lines of another source follow, of that node."""
         self._columns, self._node = None, node
         self._repeats.begin()
+        self._signed.clear()
 
     def title(self, line: bytes) -> None:
         """Take a line that begins with a mark as the title over the log of a node, where it is one."""
@@ -194,8 +201,26 @@ class _Said:
                 self.devices.listed(line.lower().decode("utf-8", "replace"))
             case worth.Kind.CHANNEL:
                 self.channel(line.decode("utf-8", "replace"))
+            case worth.Kind.SIGNED:
+                self.signed(line)
             case worth.Kind.TASK if not self._launched:
                 self.nodes.tasks(line.decode("utf-8", "replace"))
+
+    def signed(self, line: bytes) -> None:
+        """Take the machine of the rank that signs a line, or the pod that does."""
+        end = max(0, line.lower().find(b"rank")) + _SIGNATURE
+        signature = line[max(0, end - 2 * _SIGNATURE) : end]
+        if signature in self._signed or len(self._signed) >= _MOST_SIGNED:
+            return
+        self._signed.add(signature)
+        front = self._split(line.decode("utf-8", "replace"))
+        self._signs(front)
+        if front.voice.node and not front.voice.name:
+            self._book.voices.hear(front.voice)
+
+    def _signs(self, front: prefixes.Prefix) -> None:
+        if front.node and front.voice.rank is not None:
+            self._book.voices.on(front.node, (front.voice.rank,))
 
     def closely(self, line: bytes, shape: bytes) -> None:
         """Take a line unless many of its shape told nothing new."""
@@ -214,7 +239,7 @@ class _Said:
         front = self._split(text)
         body, voice = front.body, front.voice
         self._columns = rank_tables.columns(body)
-        self.nodes.line(body, voices.short(front.node))
+        self.nodes.line(body, voices.short(front.node), voice.rank)
         low = body.lower()
         worlds = regexes.find_all(_WORLD, body, low, "world", "member")
         world = {int(found["world"] or found["members"]) for found in worlds}
@@ -222,6 +247,7 @@ class _Said:
         ranks = {int(found["rank"]) for found in regexes.ready(_RANK).finditer(body)}
         if voice.rank is not None and voice.name:
             self._book.voices.hear(voice)
+        self._signs(front)
         if not ranks and voice.rank is not None:
             ranks = {voice.rank}
         own = world or regexes.find(_LOCAL, body, low, "local") or regexes.ready(_OWN).match(body)

@@ -40,7 +40,8 @@ _POD = (
     r"(?:[a-z][a-z0-9.]{0,30}(?:-[a-z0-9.]{1,30}){0,6}-)?"
     r"(?:(?:worker(?:pool\d{1,2})?|master|trainer|launcher|chief|replica|server|ps|w)"
     r"-\d{1,5}(?:-\d{1,5})?(?:-[a-z0-9]{5}(?![a-z0-9]))?"
-    rf"|{_SETS}-\d{{1,5}}-\d{{1,5}}-[a-z0-9]{{5}}(?![a-z0-9]))"
+    rf"|{_SETS}-\d{{1,5}}-\d{{1,5}}-[a-z0-9]{{5}}(?![a-z0-9])"
+    r"|(?<=-)rank-\d{1,5}(?!-?[a-z0-9]))"
 )
 """A pod or service of which there are several: its number may be a rank."""
 _OF_STEPS = "step|epoch|iter(?:ation)?|loss|rank|batch"
@@ -127,17 +128,33 @@ _BEGINS = (
     rf"(?=(?:[\w.]{{1,20}}={_VALUE},? +){{0,8}}(?i:(?:global_|world_|local_)?rank|pod|pod_?name)=)"
     rf"(?![^\n]{{0,240}}\b(?:msg|message|event|error|err)=){_FIELDS}{{1,10}}"
 )
+_NAMED = (
+    rf"(?!(?i:{NO_NODES}|v|py(?:thon)?)[-_]?\d)(?P<node>(?=[A-Za-z.]{{0,60}}[\d-])[A-Za-z][\w.-]{{0,60}}\w"
+    r"|\d{1,3}(?:\.\d{1,3}){3})"
+)
+"""The name or address of a machine: a word with a number or a hyphen in it."""
+_DAEMONS = "kernel|systemd|slurm(?:step)?d|dockerd|containerd|kubelet|nvidia-[a-z]{2,20}"
+"""What writes into the log of a machine."""
 _TELLING = ("rank=", "RANK=", "pod=", "pod_name=", "podname=")
 """One of these is among such fields: asked first, as many lines hold fields of a training's own."""
 _BARE = (
     (
         "gGmprRw",
         (
-            rf"{_RANK}(?:{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?: *[:|>\]›](?!\d)| -(?= )|(?=,? (?:[Ss]tep|[Ii]ter)\b))"
+            rf"{_RANK}(?:{_BETWEEN}(?P<rank>{_NUMBER}){_OF}(?: *[:|>\]›](?!\d)| -(?= )|(?=,? (?:[Ss]tep|[Ii]ter)\b)"
+            r"|(?= [A-Z]\w{0,80}(?:Error|Exception)\b))"
             rf"|=(?P<rank2>{_NUMBER})(?= ))"
         ),
     ),
     ("r", r"rank(?P<rank>\d{1,6})\[\d{1,9}\]\[\w{1,40}\]:"),
+    ("rR", rf"[Rr]ank[ _-]?(?P<rank>\d{{1,6}})(?: ?@ ?| on ){_NAMED}: "),
+    (
+        _WORDS + _DIGITS,
+        (
+            rf"{_NAMED}(?: {{1,8}}|/)(?=\[?(?:[Rr]ank|RANK)[ :=_-]?\d{{1,6}}(?:\](?::| )|: )"
+            rf"|(?:{_DAEMONS})(?:\[\d{{1,8}}\])?: )"
+        ),
+    ),
     (_DIGITS, rf"(?P<rank>(?P<label>{_NUMBER})): (?!\d)"),
     (_DIGITS, r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): "),
     ("t", r"task(?P<rank>\d{1,6}) (?:rank\d+ )?(?:(?P<node>[A-Za-z][\w.-]*-?\d+) )?"),
@@ -187,10 +204,12 @@ _BARE = (
 )
 _BY_CHAR = regexes.by_first(_BARE)
 _ORDINAL = (
-    r"(?:^|-)(?:(?P<role>worker|master|trainer|chief|replica|server|w)-(?:(?P<job>\d{1,5})-)?(?P<number>\d{1,5})"
-    rf"(?:-[a-z0-9]{{5}})?|workerpool(?P<pool>\d)-(?P<replica>\d{{1,5}})|(?P<of>{_SETS})-(?P<set>\d{{1,5}})-(?P<index>\d{{1,5}})-[a-z0-9]{{5}})$"
+    r"(?:^|-)(?:(?P<role>worker|master|trainer|chief|replica|server|w)-(?:replica-)?(?:(?P<job>\d{1,5})-)?(?P<number>\d{1,5})"
+    rf"(?:-[a-z0-9]{{5}})?|(?<=-)rank-(?P<rank>\d{{1,5}})|workerpool(?P<pool>\d)-(?P<replica>\d{{1,5}})|(?P<of>{_SETS})-(?P<set>\d{{1,5}})-(?P<index>\d{{1,5}})-[a-z0-9]{{5}})$"
 )
 _POD_NAME = rf"(?:(?<=\bpod/)|(?<=\bpods/)|(?<![\w/.-])){_POD}(?![\w-])"
+_REPLICA = r"\breplica (?P<role>[Mm]aster|[Cc]hief|[Ww]orker)[ -](?P<number>\d{1,5})\b"
+"""What services for training call a pod in their messages."""
 _PART_OF_NAME = (
     r"^(?!.{0,60}[DPE]P[1-9].{0,20}TP|.{0,60}TP\d{1,4}_(?:[DP]P|PCP)[1-9])"
     r"\w{1,40}[_ ]TP(?P<number>\d{1,4})(?:_\w{1,20})? "
@@ -216,7 +235,9 @@ def read(head: str, at: int) -> Tag | None:
 
 def pods(text: str) -> list[str]:
     """Names of pods that a line holds."""
-    return [found[0] for found in regexes.ready(_POD_NAME).finditer(text)]
+    named = [found[0] for found in regexes.ready(_POD_NAME).finditer(text)]
+    told = regexes.ready(_REPLICA).finditer(text) if "replica" in text else ()
+    return named + [f"{found['role'].lower()}-replica-{found['number']}" for found in told]
 
 
 class Ordinal(NamedTuple):
@@ -227,6 +248,8 @@ class Ordinal(NamedTuple):
 
 
 _LEADER = Ordinal("master", 0)
+BY_RANK = "rank"
+"""The role of a pod whose number is that of its rank."""
 
 
 def ordinal(node: str) -> Ordinal | None:
@@ -234,6 +257,8 @@ def ordinal(node: str) -> Ordinal | None:
 
     >>> [tuple(ordinal(name) or ()) for name in ("pt-worker-2", "job-trainer-0-3-x7k2p", "gpu-07")]
     [('worker', 2), ('trainer-0', 3), ()]
+    >>> [tuple(ordinal(name) or ()) for name in ("fit-rank-2", "rank-2", "worker-replica-3")]
+    [('rank', 2), (), ('worker', 3)]
     """
     found = regexes.ready(_ORDINAL).search(node)
     if found is None:
@@ -246,6 +271,8 @@ def ordinal(node: str) -> Ordinal | None:
             if found["pool"] == "0"
             else None
         )
+    if found["rank"]:
+        return Ordinal(BY_RANK, int(found["rank"]))
     job = found["job"] or found["set"]
     role = (found["role"] or found["of"]) + (f"-{job}" if job else "")
     return Ordinal(role, int(found["number"] or found["index"]))

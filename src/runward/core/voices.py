@@ -50,6 +50,8 @@ class Voices:
     _places: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     """Processes of which only node and local number were told."""
     _heard: layouts.Heard = field(default_factory=layouts.Heard)
+    _also: dict[str, str] = field(default_factory=dict)
+    """Other names of nodes: their addresses, to the names by which they speak."""
     _layout: layouts.Layout | None = field(default=None, compare=False)
     """What that proves, until something else is heard."""
     told: int = field(default=0, compare=False)
@@ -107,6 +109,13 @@ class Voices:
             known.update(ranks)
             self._learnt()
 
+    def also(self, other: str, node: str) -> None:
+        """A node goes by another name, too."""
+        other, node = short(other), short(node)
+        if other and other != node and other not in self._also and len(self._also) < MAX_VOICES:
+            self._also[other] = node
+            self.told += 1
+
     def of_world(self, size: int | None) -> None:
         """So many ranks there are in all."""
         self._heard.world, self._layout = size or 0, None
@@ -135,8 +144,8 @@ class Voices:
 
     @property
     def nodes(self) -> set[str]:
-        """Nodes of which a rank or a process was told."""
-        return set(self._heard.nodes)
+        """Nodes of which a rank or a process was told, by all their names."""
+        return {*self._heard.nodes, *self._also}
 
     def on_node(self, node: str) -> set[int]:
         """The ranks that are known to be on a node."""
@@ -144,7 +153,8 @@ class Voices:
 
     def only(self, node: str) -> int | None:
         """The rank of a node, where every node has one."""
-        return self._proven().alone.get(short(node))
+        alone, name = self._proven().alone, short(node)
+        return alone.get(name, alone.get(self._also.get(name, "")))
 
     def process(self, pid: str, node: str) -> int | None:
         """The rank of a process id, of `node` where that is known."""
@@ -240,6 +250,8 @@ class Voices:
         ordinal = pod.ordinal if pod else speakers.ordinal(node)
         if ordinal is None or layout.pods is None:
             return None
+        if ordinal.role == speakers.BY_RANK:
+            return ordinal.number
         said = (pod.ranks if pod else set()) | self._heard.pairs.get((node, 0), set())
         return next(iter(said)) if len(said) == 1 else layout.pod(ordinal, self._heard.world)
 

@@ -34,8 +34,8 @@ _EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
 }
 """Signals by which a rank ends of these causes."""
 _OF_GPUS = (_C.GPU_HARDWARE, _C.CUDA_ERROR, _C.DRIVER)
-_GPU = r"\b(?:GPU|gpu)[ :#]{0,2}(\d{1,2})\b|(?<=\s)-i (\d{1,2})\b"
-_WORDS = r"[A-Za-z0-9][\w-]*"
+_GPU = r"(?<![\w.])(?:GPU|gpu)[ :#]{0,2}(\d{1,2})\b|(?<=\s)-i (\d{1,2})\b"
+_WORDS = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)|[A-Za-z0-9][\w-]*"
 _INTEGER = r"-?\d{1,6}"
 _FRONT = 160
 """Bytes of a line in which its speaker stands."""

@@ -19,6 +19,13 @@ _BESIDE = (
     b"actor",
     b"worker",
     b"container",
+    b"host",
+    b"instance",
+    b"server",
+    b"addr",
+    b" ip",
+    b"_ip",
+    b" (",
     b"ranks",
     b" on ",
     b"->",
@@ -37,13 +44,16 @@ _COUNTS = (
     b"omp_num_threads",
 )
 _RANKS = (b"rank", b"procid", b"process index")
+_SIGNS = (b"rank", b"worker-", b"master-", b"replica-", b"trainer-", b"chief-")
 _DEVICES = (BUS_END, b"uuid: gpu-")
 _CHANNELS = (b"] -> ", b"trees [")
 _NCCL = b"nccl info"
 _TASKS = (b": task",)
-_ALL = (*_RANKS, *_BESIDE, *_COUNTS, *_DEVICES, *_CHANNELS, *_TASKS)
+_ALL = (*_RANKS, *_SIGNS, *_BESIDE, *_COUNTS, *_DEVICES, *_CHANNELS, *_TASKS)
 LINE = 1000
 """Bytes of a line that are looked at."""
+_FRONT = 80
+"""Bytes of a line in which its speaker stands."""
 _MOST = 1 << 14
 """Shapes that are remembered."""
 
@@ -58,6 +68,8 @@ class Kind(enum.Enum):
     CHANNEL = enum.auto()
     """NCCL's channels and trees."""
     TASK = enum.auto()
+    SIGNED = enum.auto()
+    """No more than a rank or a pod at its front, and perhaps a machine."""
 
 
 class Worth:
@@ -91,7 +103,9 @@ def _kind(low: bytes) -> Kind:
         return Kind.DEVICE
     if _has(_CHANNELS, low) and _NCCL in low:
         return Kind.CHANNEL
-    return Kind.TASK if _has(_TASKS, low) else Kind.NOTHING
+    if _has(_TASKS, low):
+        return Kind.TASK
+    return Kind.SIGNED if _has(_SIGNS, low[:_FRONT]) else Kind.NOTHING
 
 
 def _has(words: tuple[bytes, ...], text: bytes) -> bool:
