@@ -61,3 +61,23 @@ def test_any_other_last_line_leaves_the_cause_open(last: str, code: int) -> None
 def test_of_several_ranks_the_last_line_is_nobodys() -> None:
     ranks = "".join(f"[rank {rank}] step {n} loss 2.0\n" for n in range(1, 9) for rank in range(3))
     assert _judged("the held-out split must not be empty\n", 1, ranks)[1] == "restart"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "FATAL: the flux of this plan does not point anywhere\n",
+        "CRITICAL:root:batch plan is empty\n",
+        "2031-05-01 08:00:00,120 ERROR fit - cannot choose a plan with these settings\n",
+    ],
+)
+def test_a_program_that_made_no_step_comes_again_to_what_it_calls_an_error_last(last: str) -> None:
+    assert _judged(last, before="reading plan.toml\n") == ("exception", "hold")
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["batch plan is empty\n", "ERROR: the reward server gave no answer\n", "WARNING: no plan is given\n"],
+)
+def test_other_last_lines_of_a_run_without_a_step_tell_nothing(last: str) -> None:
+    assert _judged(last, before="reading plan.toml\n")[0] == "unknown"

@@ -1,8 +1,8 @@
 """What a program of one process said last, after its steps, before it ended with a code of its own.
 
-Where no rule knows why a run ended, and a complaint stands alone behind the last step, it would come to that again. It
-is the cause where it is called an error or says that it ends the program. Words of others, of the machine or of what
-passes are no such complaint.
+Where no rule knows why a run ended, and a complaint stands alone behind the last step, it would come to that again; as
+would a run that made no step and ends with a line that it calls an error. It is the cause where it is called an error
+or says that it ends the program. Words of others, of the machine or of what passes are no such complaint.
 """
 
 from runward.core import candidates, casebook, context, failures, prefixes, regexes, signals
@@ -17,6 +17,8 @@ _COMPLAINT = (
     r"(?i)\b(?:errors?|empty|invalid|missing|can(?:no|')t|must|no|none|nothing|unable|expect\w*|exceed\w*|exhaust\w*"
     r"|mismatch\w*|diverge\w*|abort\w*|giv\w+ up|refus\w+|unknown|below|above|overlaps?|fail\w*)\b"
 )
+_LAST_LEVELS = ("FATAL", "CRITICAL")
+"""Levels of lines behind which a program does not go on."""
 _ENDS_IT = r"(?i)\b(?:giv\w+ up|refus\w+|abort\w*|exiting|stopping|quitting|can(?:no|')t (?:continue|go on|proceed))\b"
 _OF_OTHERS = (
     r"(?i)time[sd]?[ -]?out|connect|unavailable|temporar|unreachable|reset by|retr(?:y|ies)|heartbeat|\blost\b|peer"
@@ -35,22 +37,21 @@ _NOISE = (
 def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate | None:
     """The complaint as the cause; None where there is none, or where several speak."""
     own = ctx.exit is not None and ctx.exit.code in _OWN and not ctx.children
-    steps = book.entries(signals.Role.PROGRESS)
-    if not own or not steps or len(book.edges) != 1 or len(book.ranks) > 1:
+    if not own or len(book.edges) != 1 or len(book.ranks) > 1:
         return None
-    (file, edges), last = next(iter(book.edges.items())), steps[-1].signal
-    cut = edges.cut
-    if last.offset is None or last.offset < cut or signals.whole(last.file) != file:
-        return None
-    lines = [line for line in edges.tail[last.offset - cut :].splitlines()[1:] if line.strip()]
-    if not 0 < len(lines) <= _MOST or not _complains(lines[-1][:_LINE].decode("utf-8", "replace"), book):
+    file, edges = next(iter(book.edges.items()))
+    lines = _behind_steps(book, file)
+    if not lines or not _complains(lines[-1][:_LINE].decode("utf-8", "replace"), book):
         return None
     text = lines[-1][:_LINE].decode("utf-8", "replace").strip()
     front = prefixes.split(text)
-    sure = front.level in signals.ALARMS or regexes.ready(_ENDS_IT).search(front.body)
+    loud = front.level in signals.ALARMS
+    if not loud and not book.entries(signals.Role.PROGRESS):
+        return None
+    sure = loud or regexes.ready(_ENDS_IT).search(front.body)
     cause = failures.Cause.EXCEPTION if sure else failures.Cause.UNKNOWN
-    offset = cut + edges.tail.rfind(lines[-1])
-    said = signals.Signal(RULE, signals.Role.ROOT, text, cause, file=last.file, offset=offset)
+    offset = edges.cut + edges.tail.rfind(lines[-1])
+    said = signals.Signal(RULE, signals.Role.ROOT, text, cause, file=file, offset=offset)
     return candidates.Candidate(
         cause,
         failures.Action.HOLD,
@@ -62,11 +63,24 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
     )
 
 
+def _behind_steps(book: casebook.Casebook, file: str | None) -> list[bytes]:
+    """The few lines behind the last step; of a run that made none, the last line."""
+    edges, steps = book.edges[file], book.entries(signals.Role.PROGRESS)
+    if not steps:
+        return [line for line in edges.tail.splitlines() if line.strip()][-1:]
+    last = steps[-1].signal
+    if last.offset is None or last.offset < edges.cut or signals.whole(last.file) != file:
+        return []
+    lines = [line for line in edges.tail[last.offset - edges.cut :].splitlines()[1:] if line.strip()]
+    return lines if len(lines) <= _MOST else []
+
+
 def _complains(line: str, book: casebook.Casebook) -> bool:
     front = prefixes.split(line)
     calm = front.level in signals.CALM or front.level.startswith("WARN")
     if calm or line[:1].isspace() or regexes.ready(_NOISE).match(line):
         return False
     known = {e.signal.text.strip() for e in book.entries(*signals.Role)}
-    words = regexes.ready(_WORDS).search(front.body) and regexes.ready(_COMPLAINT).search(front.body)
+    told = front.level in _LAST_LEVELS or regexes.ready(_COMPLAINT).search(front.body)
+    words = regexes.ready(_WORDS).search(front.body) and told
     return bool(words) and line.strip() not in known and not regexes.ready(_OF_OTHERS).search(front.body)
