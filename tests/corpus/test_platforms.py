@@ -145,3 +145,63 @@ def test_a_chip_held_by_another_process_in_passing_accuses_nobody() -> None:
 def test_what_a_store_is_asked_again_for_accuses_nobody_while_steps_go_on() -> None:
     again = "I retrying_utils.cc:77] The operation failed and will be automatically retried in 1.4 seconds (attempt 1 out of 10), caused by: Not found: Error executing an HTTP request: HTTP response code 410\n"
     assert judging.answer(again + _STEPS, process="running") == ("none", "none")
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        ("slurmstepd: error: task_prolog: Unable to open /etc/slurm/p.sh: No such file or directory\nslurmstepd: error: TaskProlog failed status=-1\n", ("node_failure", "restart_elsewhere")),
+        ("srun: error: Munge decode failed: Invalid credential\nsrun: error: Unable to create step for job 7: Protocol authentication error\n", ("node_failure", "restart_elsewhere")),
+        ("Error: cannot setup namespace using newuidmap: exit status 1\n", ("container_error", "change")),
+        ('Error: creating container storage: creating read-write layer with ID "77": no such file or directory\n', ("container_error", "hold")),
+        ("Warning  Evicted  1s  kubelet  The node was low on resource: pids. Threshold quantity: 1000, available: 9.\n", ("resource_limit", "restart_elsewhere")),
+        (_STEPS + "Normal  DisruptionTerminating  node/n7  Disrupting Node: Drifted/Replace\n", ("preempted", "restart")),
+        ("Warning  TopologyAffinityError  1s  kubelet  Resources cannot be allocated with Topology locality\n", ("node_failure", "restart_elsewhere")),
+        ("ERROR: (gcloud.compute.x) PERMISSION_DENIED: Permission 'tpu.nodes.create' denied on resource '//x'\n", ("auth", "hold")),
+        ("FailureReason: ClientError: Cannot pull image from ECR: 7.dkr.ecr.example/train:9 not found\n", ("image_error", "change")),
+        ("FailureReason: AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"ModuleNotFoundError: No module named 'peft'\n \"\n", ("import_error", "change")),
+        ('{"error": {"code": "launch/insufficient-capacity", "message": "Not enough capacity to fulfill launch request."}}\n', ("unschedulable", "wait")),
+        ("E40021: Failed to compile Op [MatMul]. (oppath: [Compile failed])\nRuntimeError: The Inner error is reported as above\n", ("cuda_error", "hold")),
+        ("[TRT] [E] The engine plan file is not compatible with this version of TensorRT, expecting library version 8.6.1 got 8.5.3, please rebuild.\n", ("config_error", "change")),
+        ("s3fs: could not determine how to establish security credentials.\n", ("auth", "hold")),
+        (_STEPS + "RuntimeError: NPU function error: AclrtSynchronizeStream, error code is 507010\n[Error]: The task scheduler loses the heartbeat.\n", ("gpu_hardware", "restart_elsewhere")),
+        (_STEPS + "EE1002: Stream synchronize timeout. rtStreamSynchronize execute failed, reason=[stream sync timeout]\n", ("nccl_timeout", "restart")),
+        ("RuntimeError: aclrtSetDevice failed\n[PID: 7] Device_Absent/Abnormal(EL0001): Device not found or invalid.\n", ("driver", "restart_elsewhere")),
+        ("ERROR   NRT:nrt_init                                Failed to initialize devices, error:1\nRuntimeError: Bad StatusOr access: INTERNAL: x\n", ("driver", "restart_elsewhere")),
+        ("[cluster_context.cc:194] BuildCluster] Topology build timed out., retry(60/60).\nRuntimeError: Failed to initialize cluster: Topology build timed out.\n", ("rendezvous", "restart")),
+        ("kex_exchange: x\nConnection timed out during banner exchange\n", ("network", "restart")),
+        ("[12.2] amdgpu 0000:c5:00.0: amdgpu: hw_init of IP block <psp> failed -22\nRuntimeError: No HIP GPUs are available\n", ("gpu_hardware", "restart_elsewhere")),
+        ("deep health check failed on node i-0abc: links\n", ("node_failure", "restart_elsewhere")),
+    ],
+    ids=["task-prolog", "munge", "subuid", "storage", "pids", "karpenter", "topology", "gcloud", "ecr", "message", "capacity", "compile", "engine", "s3fs", "npu-heartbeat", "npu-stream", "npu-absent", "neuron", "mindspore", "banner", "psp", "health"],
+)  # fmt: skip
+def test_what_nodes_engines_and_services_say_of_a_run_that_ended(log: str, judged: tuple[str, str]) -> None:
+    assert judging.answer(log) == judged
+
+
+def test_a_worker_that_has_just_restarted_is_the_one_that_was_lost() -> None:
+    said = 'tensorflow.python.framework.errors_impl.AbortedError: Graph handle is not found: 0. Possibly, this worker "/job:worker/replica:0/task:3" just restarted.\n'
+    assert judging.verdict(_STEPS + said, exit_code=1).rank == 3
+
+
+def test_who_found_its_peer_in_the_end_does_not_hang() -> None:
+    asked = "".join(
+        f"[LightGBM] [Warning] Connecting to rank 2 failed, waiting for {ms} milliseconds\n"
+        for ms in (200, 260, 338, 439)
+    )
+    for found in (
+        "[LightGBM] [Info] Connected to rank 2\n",
+        "[10]\ttraining's auc: 0.81\n[20]\ttraining's auc: 0.83\n",
+    ):
+        assert judging.answer(asked + found, process="running", silent_s=400) == ("none", "none")
+
+
+def test_rounds_of_boosting_are_steps() -> None:
+    rounds = (
+        "[{0}]\ttrain-logloss:0.4{0}\teval-logloss:0.5\n",
+        "[{0}]\ttraining's l2: 0.4{0}\n",
+        "{0}:\tlearn: 0.4{0}\ttotal: 1s\n",
+    )
+    for one in rounds:
+        found = judging.judge("".join(one.format(k) for k in (10, 20, 30)), exit_code=1)
+        assert found.progress.last_step == 30

@@ -98,6 +98,10 @@ _NOISE = [
     ("<", rf"<{_SMALL_LEVELS}>(?= )"),
     ("s", r"slurmstepd: error: (?=\S*Error)"),
     ("s", r"std(?:err|out) [FP] "),
+    (
+        "EFfsr",
+        r"(?:ErrorMessage:? \"|[Ff]ailure ?[Rr]eason: |statusReason: |reason: )(?=[\w.]*(?:Error|Exception))",
+    ),
 ]
 _SHORT = 24
 """A tag up to this long holds no stamp."""

@@ -21,6 +21,8 @@ PATIENT_S = 3600.0
 """The same while it evaluates, compiles, saves or loads."""
 FRESH_S = 120.0
 """A checkpoint file that grew this recently is a sign of work."""
+_LAST_LINE = 8
+"""Bytes that may stand behind the last line."""
 LONG_PHASES = ("evaluation", "compile", "checkpoint", "download", "startup")
 
 
@@ -154,8 +156,13 @@ def _silent(book: casebook.Casebook, ctx: context.Context) -> bool:
 
 
 def _asks_no_more(book: casebook.Casebook) -> bool:
-    """Whether it made no step and told again and again that it waits for another one: it would have told so again."""
-    return not book.progress and book.count(*book.that_say(rules.Says.WAITS)) >= _SEVERAL
+    """Whether it made no step, and its last words are that it waits for another one: it would have told so again."""
+    told = book.saying(rules.Says.WAITS)
+    if book.progress or not told or book.count(*book.that_say(rules.Says.WAITS)) < _SEVERAL:
+        return False
+    last = told[-1].signal
+    edges = book.edges.get(signals.whole(last.file))
+    return edges is not None and edges.size - (last.offset or 0) <= len(last.text) + _LAST_LINE
 
 
 def _one_is_missed(book: casebook.Casebook) -> bool:
