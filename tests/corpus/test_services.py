@@ -24,6 +24,13 @@ _TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 4, in <modul
         "lmgr.LicenseError: FLEXnet Licensing error:-4,132",
         "azure.core.exceptions.ResourceExistsError: There is already an active lease on the blob\nErrorCode:LeaseAlreadyPresent",
         "OSError: [Errno 26] Text file busy: '/w/bin/sim'",
+        "consul.ConsulException: 500 No cluster leader",
+        "kazoo.exceptions.SessionExpiredError",
+        "sqlalchemy.exc.OperationalError: (pymysql.err.OperationalError) (1213, 'Deadlock found when trying to get lock; try restarting transaction')",
+        "psycopg.errors.SerializationFailure: could not serialize access due to read/write dependencies",
+        "llm.APIStatusError: Error code: 529 - {'error': {'type': 'overloaded_error'}}",
+        "google.api_core.exceptions.ResourceExhausted: 429 Quota exceeded for quota metric 'Requests' and limit 'Requests per minute'",
+        "AzureMLError: (AllocationFailed) The region does not have sufficient capacity now: we do not have sufficient capacity for it",
     ],
     ids=[
         "database",
@@ -38,6 +45,13 @@ _TRACE = 'Traceback (most recent call last):\n  File "fit.py", line 4, in <modul
         "seats",
         "lease",
         "text",
+        "leader",
+        "session",
+        "deadlock",
+        "serialize",
+        "overloaded",
+        "exhausted",
+        "capacity",
     ],
 )
 def test_what_is_not_there_yet_full_or_throttling_is_waited_for(last: str) -> None:
@@ -55,11 +69,45 @@ def test_what_is_not_there_yet_full_or_throttling_is_waited_for(last: str) -> No
         "urllib3.exceptions.SSLError: hostname '10.3.0.1' doesn't match 'store.corp'",
         "requests.exceptions.ConnectionError: HTTPConnectionPool(host='your-proxy', port=3128): Max retries exceeded with url: /m",
         "RuntimeError: cannot reach 10.0.0.9:29500: packets are dropped by the firewall",
+        "socket.gaierror: [Errno -2] Name or service not known: '<store-host>'",
+        "wandb.errors.CommError: project nlp/x not found during upsertBucket (Error 404: Not Found)",
+        "cassandra.cluster.NoHostAvailable: ('Unable to connect', {'10.0.0.3': AuthenticationFailed('Bad credentials')})",
     ],
-    ids=["password", "rights", "no-quota", "no-license", "scheme", "name", "placeholder", "firewall"],
+    ids=[
+        "password",
+        "rights",
+        "no-quota",
+        "no-license",
+        "scheme",
+        "name",
+        "placeholder",
+        "firewall",
+        "placeholder-of-a-name",
+        "no-project",
+        "credentials",
+    ],
 )
 def test_what_never_passes_is_not_waited_for(last: str) -> None:
     assert judging.answer(_TRACE + last + "\n")[1] in _IN_VAIN
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "WARNING:urllib3.connectionpool:Connection pool is full, discarding connection: s3.example. Connection pool size: 10",
+        "WARN Utils: Your hostname, b7 resolves to a loopback address: 127.0.1.1; using 10.0.0.5 instead (on interface eth0)",
+        "Waiting for cache lock: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 71 (apt)",
+        "GPU 3 clocks 400 MHz, Throttled: power cap",
+        "the evaluation needs about 20 min, its time limit is 60 min",
+    ],
+    ids=["pool", "spark", "apt", "clocks", "enough-time"],
+)
+def test_what_is_said_in_passing_explains_no_end(said: str) -> None:
+    assert judging.answer(said + "\n" + _TRACE + "ValueError: 3 heads for 7 groups\n")[0] in (
+        "exception",
+        "config_error",
+    )
+    assert judging.answer(said + "\n" + _STEPS, 0) == ("none", "none")
 
 
 _REFUSED = "vecdb.ConnectError: Error 111 connecting to localhost:6333. Connection refused.\n"
@@ -119,6 +167,15 @@ def test_who_waits_in_the_store_for_a_first_rank_that_still_works_would_again() 
     assert judging.answer(_ID)[1] == "restart"
 
 
+_MEETS = "worker-1: [W socket.cpp:755] [c10d] The client socket has failed to connect to [127.0.0.1]:29500 (errno: 111 - Connection refused).\nworker-1: torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to connect to (127.0.0.1, 29500).\n"
+
+
+def test_who_looks_for_the_first_of_several_nodes_on_its_own_is_set_up_wrong() -> None:
+    others = "".join(f"worker-{n}: loading config\n[worker-{n}:0]: begin\n" for n in (0, 1))
+    assert judging.answer(_MEETS)[1] == "restart"
+    assert judging.answer(others + _MEETS.replace("errno: 111", "errno: 99"))[1] in ("restart", "change")
+
+
 _LIVENESS = "Normal  Killing  kubelet  Container fit failed liveness probe, will be restarted\n"
 
 
@@ -135,7 +192,6 @@ def test_a_probe_that_does_not_wait_for_the_start_never_will() -> None:
             "[rank1]: publishing address 127.0.1.1:4011: connect failed from the others\n",
             ("config_error", "change"),
         ),
-        ("[rank1]: hostname b7 resolves to a loopback address\n", ("config_error", "change")),
         (
             "[db] the export would need 90 min, its time limit is 30 min: leaving\n",
             ("config_error", "change"),
@@ -161,7 +217,7 @@ def test_a_probe_that_does_not_wait_for_the_start_never_will() -> None:
             ("checkpoint_corrupt", "resume_previous"),
         ),
     ],
-    ids=["published", "resolves", "budget", "killed", "pointer", "no-weights", "own-checkpoint", "cut-short"],
+    ids=["published", "budget", "killed", "pointer", "no-weights", "own-checkpoint", "cut-short"],
 )
 def test_words_that_tell_what_was_set_wrong(log: str, expected: tuple[str, str]) -> None:
     assert judging.answer(log) == expected

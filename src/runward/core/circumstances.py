@@ -31,8 +31,8 @@ def action(chosen: "candidates.Candidate", book: casebook.Casebook) -> failures.
     if chosen.cause is _C.AUTH and regexes.ready(_EXPIRED).search(chosen.text):
         renewed = any(entry.order > chosen.order for entry in book.of_rule("credentials_renewed"))
         return _A.RESTART if renewed else None
-    if chosen.cause is _C.RENDEZVOUS and regexes.ready(_AT_LOOPBACK).search(chosen.text):
-        return _A.CHANGE if len(book.nodes) > 1 else None
+    if chosen.cause is _C.RENDEZVOUS and len(book.nodes) > 1 and _meets_itself(chosen.text):
+        return _A.CHANGE
     if chosen.rule == "k8s_liveness" and not book.progress and book.entries(signals.Role.PHASE):
         return _A.HOLD  # it was still busy with its start, as it will be again
     return _A.CHANGE if _outwaited(chosen, book) else None
@@ -40,7 +40,14 @@ def action(chosen: "candidates.Candidate", book: casebook.Casebook) -> failures.
 
 _EXPIRED = r"(?i)expire"
 _AT_LOOPBACK = rf"(?i)connect\w*(?: to)? [\[(]?(?:{_LOOPBACK})"
+_ONLY_TRIED = "errno: 99"
+"""What torch warns of wherever a machine has no address of IPv6; it goes on by the other."""
 _FROM_FIRST = r"\bfrom \[0\] via\b|\bkeys: .{0,80}/0//"
+
+
+def _meets_itself(text: str) -> bool:
+    """Whether a rank of several nodes looks for the first one on its own machine."""
+    return _ONLY_TRIED not in text and regexes.ready(_AT_LOOPBACK).search(text) is not None
 
 
 def _outwaited(chosen: "candidates.Candidate", book: casebook.Casebook) -> bool:
