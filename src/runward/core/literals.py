@@ -27,8 +27,10 @@ COMMON = (
     b"/usr/lib/python3/site-packages/torch/distributed/x.py:123: UserWarning: at 0x00 memory (MB) | allocated: 1.0\n"
     b"(RayTrainWorker pid=4121, ip=10.0.0.7) INFO worker.py:81 -- step 80 (WorkerDict pid=4122) epoch 1 reward 0.3\n"
     b"DEBUG:utils: worker host data.loader forward-backward ............: (0.1, 0.2) rank checkpoint saved to /tmp\n"
+    b"data.loader 12 shards loaded, 0 failed\n"
 )
-"""What healthy training prints: of the literals that a pattern offers, those are taken that stand here least often."""
+"""What healthy training prints, and a word of most errors: of the literals that a pattern offers, those are taken that
+stand here least often."""
 _COMMON_LOW = COMMON.lower()
 
 
