@@ -286,3 +286,44 @@ def test_what_was_started_again_and_again_in_vain_is_held_and_no_alarm_where_it_
         "Warning  BackOff  1m (x7 over 9m)  kubelet  Back-off restarting failed container fit in pod f-0\n"
     )
     assert judging.answer(killed + back_off, state="FAILED")[0] == "host_oom"
+
+
+def _tries(met: str) -> str:
+    rows = (f"2031-05-06 07:08:0{n} WARNING store: part 9 not read (try {n}/3): {met}\n" for n in (1, 2, 3))
+    return "".join(rows)
+
+
+_GONE = 'Traceback (most recent call last):\n  File "st.py", line 8, in get\n    raise ConnectionError(name)\nConnectionError: part 9\n'
+_DENIED = "An error occurred (AccessDenied) when calling the GetObject operation: Access Denied"
+_SLOW = 'Read timeout on endpoint URL: "https://s3.example/b/9"'
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (_tries(_DENIED) + _GONE, ("auth", "hold")),
+        (_tries(_SLOW) + _GONE, ("network", "restart")),
+        (_tries(_DENIED) + _tries(_SLOW) + _GONE, ("network", "restart")),
+        (_tries(_DENIED) + _STEPS + _GONE, ("network", "restart")),
+    ],
+    ids=["denied", "slow", "slow-in-the-end", "went-on-since"],
+)
+def test_a_program_that_gave_up_was_refused_as_its_tries_were(log: str, expected: tuple[str, str]) -> None:
+    assert judging.answer(log) == expected
+
+
+_POLL = "waiting for the engine: curl: (7) Failed to connect to {} port 8100 after 1 ms: Couldn't connect to server\n"
+_ENGINE = "(Engine pid=7) Traceback (most recent call last):\n(Engine pid=7)   File \"eng.py\", line 3, in run\n(Engine pid=7) KeyError: 'w1'\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "action"),
+    [
+        (_ENGINE + _POLL.format("127.0.0.1") * 3, "hold"),
+        (_POLL.format("127.0.0.1") * 3, "wait"),
+        (_ENGINE + _POLL.format("files.example.org") * 3, "wait"),
+    ],
+    ids=["died-here", "silent", "elsewhere"],
+)
+def test_what_nobody_answers_on_its_own_machine_died_there_before(log: str, action: str) -> None:
+    assert judging.answer(log)[1] == action

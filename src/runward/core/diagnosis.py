@@ -17,6 +17,7 @@ from runward.core import (
     context,
     exits,
     failures,
+    followed,
     guilty,
     hidden_ends,
     numerics,
@@ -127,6 +128,7 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     found += testimony.gather(ctx)
     offsets = candidates.skews(book)
     chosen = choice.best(_admitted(found, book, ctx), offsets)
+    chosen = followed.cause(chosen, found, book) or chosen
     if attempt is None and _only_echoes(chosen, ctx):
         # a launcher that began again by itself, and whose last try left no words of its own
         before = [c for c in dropped if c.traceback is not None and not c.traceback.quoted]
