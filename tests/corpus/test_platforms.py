@@ -205,3 +205,26 @@ def test_rounds_of_boosting_are_steps() -> None:
     for one in rounds:
         found = judging.judge("".join(one.format(k) for k in (10, 20, 30)), exit_code=1)
         assert found.progress.last_step == 30
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        (
+            _STEPS + "Warning  TFJobEvicted  1s  tfjob-controller  2/8 replicas are evicted\n",
+            ("preempted", "restart"),
+        ),
+        (
+            "There are no longer any instances available with the requested specifications.\n",
+            ("unschedulable", "wait"),
+        ),
+        ("ERROR: TPU node t-3 is UNHEALTHY_TENSORFLOW\n", ("node_failure", "restart_elsewhere")),
+        (
+            _STEPS + "RuntimeError: Collective call returned error: hcclInternalError\n",
+            ("nccl_error", "restart"),
+        ),
+    ],
+    ids=["evicted", "no-instances", "tpu-node", "hccl-code"],
+)
+def test_what_operators_and_lenders_say_of_a_run_that_ended(log: str, judged: tuple[str, str]) -> None:
+    assert judging.answer(log) == judged
