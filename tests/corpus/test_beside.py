@@ -88,8 +88,10 @@ def test_a_file_system_with_room_and_one_that_is_full_elsewhere_explain_nothing(
         (_raised("dist.all_reduce(t)", "torch.distributed.DistBackendError: NCCL error: remote process exited or "
                  "there was a network error"), "nccl_error"),
         (_STEPS + "saved checkpoint to /scratch/run/step_300\n", "unknown"),
+        (_raised("torch.save(s, p)", "OSError: [Errno 116] Stale file handle: '/scratch/run/a'"), "io_error"),
+        (_raised("x = y.copy()", "RuntimeError: expected scalar type Half but found Float"), "exception"),
     ],
-    ids=["logic", "mismatch", "saved-before", "peer", "saved-and-ended"],
+    ids=["logic", "mismatch", "saved-before", "peer", "saved-and-ended", "stale", "copy"],
 )  # fmt: skip
 def test_what_has_to_do_with_no_file_is_not_the_disks_doing(log, cause):
     assert judging.answer(log, exit_code=1, df="/scratch 100% used")[0] == cause
@@ -254,3 +256,35 @@ def test_a_program_that_raised_did_not_end_of_its_node():
         "node_failure",
         "restart_elsewhere",
     )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mem": "502.9 of 503 GiB"},
+        {"host_mem": "99 % used"},
+        {"cgroup": "479.8/480 GiB"},
+        {"cpu": "63.9 of 64 GiB used at the last sample"},
+        {"memory_events": {"oom": 2, "oom_kill": 1}},
+    ],
+    ids=str,
+)
+def test_a_sigkill_with_no_memory_left_is_for_memory(given):
+    assert judging.answer(_STEPS, exit_code=137, **given) == ("host_oom", "change")
+    raised = _raised("x = y[9]", "IndexError: list index out of range")
+    if "oom_kill" not in str(given):
+        assert judging.answer(raised, exit_code=1, **given)[0] == "exception"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mem": "202.9 of 503 GiB"},
+        {"cpu": "99 %"},
+        {"cpu": "22 of 64 GiB used"},
+        {"memory_events": {"oom_kill": 0}},
+    ],
+    ids=str,
+)
+def test_a_sigkill_with_memory_left_is_of_nobody(given):
+    assert judging.answer(_STEPS, exit_code=137, **given)[0] == "killed"

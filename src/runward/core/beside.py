@@ -136,6 +136,41 @@ def _of_node(text: str) -> str:
 _NAMES = ("name", "node", "host", "hostname")
 
 
+# -- memory of the host --------------------------------------------------------------------------------------
+
+_MEMORY_KEYS = ("mem", "memory", "host_mem", "host_memory", "ram", "cgroup", "cpu")
+_IN_USE = rf"(?i)\b(?P<used>{_NUMBER}) ?(?:[MGT]i?B)? ?(?:of|/|out of) ?(?P<whole>{_NUMBER}) ?[MGT]i?B\b"
+_SHARE = r"(?i)\b(?P<share>\d{2,3}(?:\.\d{1,3})?) ?%"
+_NEARLY = 0.97
+
+
+def memory_full(ctx: context.Context) -> bool:
+    """Whether the host's memory, or the limit of the run's, was nearly used up by the last reading."""
+    for key in _MEMORY_KEYS:
+        text = ctx.extra.get(key, "")
+        read = [
+            float(one["used"]) / float(one["whole"])
+            for one in regexes.ready(_IN_USE).finditer(text)
+            if float(one["whole"])
+        ]
+        if not read and key != "cpu":
+            read = [float(one["share"]) / 100 for one in regexes.ready(_SHARE).finditer(text)]
+        if read and _NEARLY <= read[-1] <= 1.0:
+            return True
+    return False
+
+
+def killed_for_memory(found: list[candidates.Candidate], ctx: context.Context) -> list[candidates.Candidate]:
+    """The candidates, with the lack of memory as the reason of a SIGKILL."""
+    if not any(ctx.extra.get(key) for key in _MEMORY_KEYS) or not memory_full(ctx):
+        return found
+    summary = "{rank} was killed while the host's memory was nearly used up"
+    return [
+        one._replace(cause=_C.HOST_OOM, action=_A.CHANGE, summary=summary) if one.cause is _C.KILLED else one
+        for one in found
+    ]
+
+
 # -- both ----------------------------------------------------------------------------------------------------
 
 

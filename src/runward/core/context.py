@@ -80,7 +80,10 @@ class Context(NamedTuple):
         return self.exit is not None and self.exit.code != 0
 
 
-_TEXT_KEYS = ("nvidia_smi", "docker", "df", "df_i", "process", "cpu", "gpu_mem", "kernel", "dmesg")
+_TEXT_KEYS = (
+    *("nvidia_smi", "docker", "df", "df_i", "process", "cpu", "gpu_mem", "kernel", "dmesg"),
+    *("cgroup", "memory_events", "memory.events", "events", "sacct", "quota", "ibstat", "journal", "syslog"),
+)
 
 
 def from_json(raw: Mapping[str, Any]) -> Context:
@@ -130,6 +133,9 @@ def _witnesses(raw: Mapping[str, Any]) -> "tuple[job.Witness, ...]":
         found.append(_witness("docker", "oom_kill", "State.OOMKilled is true"))
     elif flags:
         found.append(_witness("docker", "no_oom_kill", "State.OOMKilled is false (no proof by itself)"))
+    counted = told_values.every(dict(raw), "oom_kill", "oom_kills", "oom_kill_count")
+    if any((told_values.number(count) or 0) >= 1 for count in counted):
+        found.append(_witness("cgroup", "oom_kill", "its counter of kills rose"))
     return tuple(found[:32])
 
 

@@ -18,6 +18,7 @@ from runward.core import (
     exits,
     failures,
     followed,
+    foretold,
     guilty,
     hidden_ends,
     numerics,
@@ -124,8 +125,8 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
     found = strangers.apart(found, ctx)
     unstable = numerics.find(book, ctx)
     found += [unstable] if unstable else []
+    found = foretold.settled([*found, *testimony.gather(ctx)], book)
     found = _beside(found, book, ctx) if ctx.extra else found
-    found += testimony.gather(ctx)
     offsets = candidates.skews(book)
     chosen = choice.best(_admitted(found, book, ctx), offsets)
     chosen = followed.cause(chosen, found, book) or chosen
@@ -160,7 +161,8 @@ def _beside(
     """The candidates as disks, cards and nodes beside the log explain them, and what those say themselves."""
     from runward.core import beside, full_disks  # noqa: PLC0415 -- few runs have more than a log
 
-    found = full_disks.settled(beside.settled(found, ctx), book, ctx)
+    found = beside.killed_for_memory(beside.settled(found, ctx), ctx)
+    found = full_disks.settled(found, book, ctx)
     return [*found, *beside.gather(ctx, book), *full_disks.gather(book, ctx)]
 
 

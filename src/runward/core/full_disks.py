@@ -43,6 +43,10 @@ _OF_FILES = (
     r"|\bError: .{0,40}(?:writ|creat)"
 )
 """What a writer raises of a file; not of its own logic."""
+_OF_SYSTEM = r"\b(?:OS|IO|BlockingIO|Operational)Error\b"
+"""What a call of the system raises, whatever it is about: its own line tells that."""
+_OTHERWISE = r"(?i)\bErrno (?!5\b|28\b)\d|\bstale\b|read-only|\bendpoint\b|not permitted|permission denied"
+"""Words of another reason."""
 _DONE = r"(?i)\b(?:saved|wrote|written|done|finished|complete\w*|took)\b"
 _MAY_BE = (_C.ABORT, _C.IO_ERROR, _C.EXCEPTION, _C.UNKNOWN)
 """Causes that a full disk brings about in writers that do not name it."""
@@ -137,8 +141,10 @@ def _place(one: candidates.Candidate, known: list[Mount], book: casebook.Caseboo
     signal = one.entry.signal
     above = vicinity.above(signal, book)[-_ABOVE:].decode("utf-8", "replace")
     own = one.text[:2000] + "\n" + vicinity.below(signal, book).decode("utf-8", "replace")
-    if one.traceback is not None:
+    if one.traceback is not None and regexes.ready(_OF_SYSTEM).search(one.text):
         own = above[-_frames(one.traceback) :] + own
+    if regexes.ready(_OTHERWISE).search(one.text):
+        return None
     writes = regexes.ready(_WRITES).search(own)
     if not writes or (one.cause is _C.EXCEPTION and not regexes.ready(_OF_FILES).search(one.text)):
         return None

@@ -47,6 +47,8 @@ def _by_frames(candidate: "candidates.Candidate", reading: str) -> "candidates.C
         return candidate._replace(cause=_C.SHM, action=None, rule=_FULL_SHM, summary="")
     if candidate.rule == "cuda_error_oom" and reading == "pinned":
         return candidate._replace(cause=_C.HOST_OOM, action=None, summary=_PINNED)
+    if candidate.rule == _NOT_THERE and regexes.ready(_COMPILED).search(candidate.text):
+        return candidate._replace(cause=_C.EXCEPTION, action=_A.RESTART, summary=_CACHE_GONE)
     if candidate.rule == _NOT_THERE and regexes.ready(_NAMELESS).search(candidate.text):
         return candidate._replace(cause=_C.EXCEPTION, action=_A.HOLD, summary=_NO_PEER)
     if candidate.rule in (_MISSING if reading == "moved" else (_NOT_THERE,)) and reading in _NOT_THERE_IN:
@@ -58,6 +60,14 @@ def _by_frames(candidate: "candidates.Candidate", reading: str) -> "candidates.C
 _NOT_THERE = "python_file_missing"
 _NAMELESS = r"FileNotFoundError: \[Errno 2\] No such file or directory\s*$"
 """What a file's name would follow: a socket that its process took along has none."""
+_COMPILED = (
+    r"[/\\](?:torchinductor_\w+|\.triton|triton(?:[/\\](?:cache|dump)|_cache)|inductor_cache|torch_compile_cache|__pycache__|torch_extensions"
+    r"|numba_cache|nv_?ComputeCache|jax_cache|xla_cache|cupy[/\\]kernel_cache|tilelang|deep_gemm|flashinfer)[/\\]"
+)
+"""What compilers keep for the next start; processes that share it take files from each other."""
+_CACHE_GONE = (
+    "{rank}: a file of a compiler's cache was gone: processes that share it remove each other's: {message}"
+)
 _NO_PEER = "{rank} came to a socket whose process is gone, or to a file that it does not name"
 _MISSING = (_NOT_THERE, "named_file_missing")
 _NOT_THERE_IN = {

@@ -294,6 +294,16 @@ def failed(state: str) -> bool:
     return word is not None and word.cause is None
 
 
+def tells(state: str) -> bool:
+    """Whether a state tells of what a job ended.
+
+    >>> tells("OOMKilled"), tells("FAILED"), tells("COMPLETED")
+    (True, False, False)
+    """
+    word = read(state)
+    return word is not None and word.cause not in (None, _C.NONE)
+
+
 _LIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "INPROGRESS", "TRAINING", "JOBSTATERUNNING", "STARTING")
 _LIVE_LETTERS = ("R", "RUN", "CG", "S", "USUSP", "SSUSP")
 

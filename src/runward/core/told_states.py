@@ -143,12 +143,11 @@ _RUNS = r"(?i)\b(?:running|alive)\b"
 
 
 def state(raw: Mapping[str, Any]) -> str:
-    """The word for how it stands, upper case: of several the first that tells a cause, else the first."""
+    """The word for how it stands, upper case: the first; where that only says that it failed, one that says of what."""
     words = [" ".join(str(word).split()).upper()[:80] for word in _words(raw) if word]
-    telling = [
-        word for word in words if (read := schedulers.read(word)) is not None and read.cause is not None
-    ]
-    return next(iter(telling or words), "")
+    if not words or not schedulers.failed(words[0]):
+        return next(iter(words), "")
+    return next((word for word in words if schedulers.tells(word)), words[0])
 
 
 def _words(raw: Mapping[str, Any]) -> Iterator[object]:
