@@ -158,3 +158,125 @@ def test_a_queue_that_was_closed_is_an_echo_of_the_worker_that_died() -> None:
 def test_a_reading_of_a_gpu_is_not_its_number() -> None:
     hot = "cn2 nvidia-smi: clocks_event_reasons.hw_thermal_slowdown Active, temperature.gpu 3\n"
     assert judging.guess(_STEPS + hot)[1] is None
+
+
+_READY = "fit-worker-{n} 1/1 Running 0 3h 10.1.0.{n} kn{n}\n"
+_GIVEN = "Normal Scheduled pod/fit-worker-{n} Successfully assigned ml/fit-worker-{n} to kn{n}\n"
+_TRAIN = "".join(f"fit-worker-{n} step 1 loss 2\n" for n in range(3))
+_NOT_READY = "Node kn{} status is now: NodeNotReady\n"
+
+
+@pytest.mark.parametrize("line", [_READY, _GIVEN])
+def test_the_node_of_a_pod_is_that_of_its_rank(line: str) -> None:
+    head = "NAME READY STATUS RESTARTS AGE IP NODE\n" if line is _READY else ""
+    told = head + "".join(line.format(n=n) for n in range(3))
+    assert judging.guess(told + _TRAIN + _NOT_READY.format(2)) == ("node_failure", 2)
+    assert judging.guess(told + _TRAIN + _NOT_READY.format(7)) == ("node_failure", None)
+    shared = told + line.format(n=1).replace("kn1", "kn2")
+    assert judging.guess(shared + _TRAIN + _NOT_READY.format(2)) == ("node_failure", None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pod fit-{r} node cn{n} rank {r}",
+        "fit-{r}: RANK={r} NODE_NAME=cn{n}",
+        "SLURM_PROCID={r} SLURMD_NODENAME=cn{n}",
+        "cn{n}: process_index={r}",
+        "cn{n}: rank {r}",
+    ],
+)
+def test_a_machine_may_have_two_names(line: str) -> None:
+    places = "".join(line.format(r=r, n=r + 7) + "\n" for r in range(4))
+    assert judging.guess(places + _STEPS + _LOST.format(9)) == ("node_failure", 2)
+
+
+@pytest.mark.parametrize("hosts", ["cn7=rank0 cn8=rank1 cn9=rank2", "{{rank0: cn7, rank1: cn8, rank2: cn9}}"])
+def test_a_list_in_one_line_tells_where_ranks_are(hosts: str) -> None:
+    assert judging.guess(f"hosts: {hosts.format()}\n" + _STEPS + _LOST.format(8)) == ("node_failure", 1)
+    twice = hosts.format().replace("cn9", "cn8")
+    assert judging.guess(f"hosts: {twice}\n" + _STEPS + _LOST.format(8)) == ("node_failure", None)
+
+
+_STATE = (
+    "Distributed environment: MULTI_GPU  Backend: nccl\nNum processes: 4\nProcess index: {n}\nLocal process index: {n}\n"
+    "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    fit()\nKeyError: 'mask'\n"
+)
+
+
+@pytest.mark.parametrize(("index", "rank"), [(3, 3), (0, None)])
+def test_the_only_log_is_that_of_the_process_that_tells_its_state(index: int, rank: int | None) -> None:
+    """The first one may be the only one that tells it in a log of all."""
+    assert judging.guess(_STATE.format(n=index)) == ("exception", rank)
+
+
+def test_a_counted_worker_with_its_process_is_the_one_that_the_kernel_names() -> None:
+    told = "worker 0: pid=2200\nworker 1: pid=2201\n" + _STEPS
+    fault = "[ 991.2] python3[{}]: segfault at 8 ip 00007f sp 00007f error 4 in libtorch.so\n"
+    assert judging.guess(told + fault.format(2201)) == ("segfault", 1)
+    assert judging.guess(told + fault.format(2209)) == ("segfault", None)
+
+
+def test_mpi_tells_the_rank_of_the_process_whose_call_failed() -> None:
+    failed = "[m1:00310] *** An error occurred in MPI_Recv\n[m1:00310] *** {}\n[m1:00310] *** MPI_ERR_TRUNCATE: message truncated\n"
+    assert judging.guess(failed.format("reported by process [123,3]"))[1] == 3
+    assert judging.guess(failed.format("on communicator MPI_COMM_WORLD"))[1] is None
+
+
+def test_the_machine_on_which_a_process_was_ended_is_that_of_its_rank() -> None:
+    places = "".join(f"rank {r} host n{r + 1}\n" for r in range(3))
+    ended = "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 812 RUNNING AT {}\n=   EXIT CODE: 9\n"
+    assert judging.guess(places + ended.format("n3"))[1] == 2
+    assert judging.guess(places + ended.format("n8"))[1] is None
+
+
+def test_the_kernel_log_of_a_machine_is_that_of_its_rank() -> None:
+    logs = {f"dgx{n}.log": f"[rank{n - 1}]: step 1 loss 2\n" for n in (1, 2, 3)}
+    logs["dgx2-dmesg.log"] = "[ 99.1] NVRM: Xid (PCI:0000:43:00): 79, GPU has fallen off the bus.\n"
+    found = judging.verdict(logs, exit_code=1)
+    assert (found.cause, found.rank) == ("gpu_hardware", 1)
+
+
+def test_a_peer_that_lightgbm_never_reached_is_the_one() -> None:
+    said = "[LightGBM] [Info] Local rank: 0, total number of machines: 3\n[LightGBM] [Fatal] Connecting to rank 2 failed\n"
+    assert judging.guess(said) == ("network", 2)
+
+
+def test_a_daemon_of_mpi_that_is_lost_is_that_of_its_machine() -> None:
+    places = "".join(f"rank {r} host n{r + 1}\n" for r in range(3))
+    lost = "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[5,0],0] on node n1\n  Remote daemon: [[5,0],2] on node n3\n"
+    assert judging.guess(places + _STEPS + lost) == ("node_failure", 2)
+
+
+_JOINED = "[pod/fit-master-0/main] torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. {}/8 clients joined.\n"
+_CANNOT = (
+    "[pod/fit-worker-2/main] [W1 02:00:11.4 socket.cpp:759] [c10d] The IPv6 network addresses of (fit-master-0, 29500) cannot be"
+    " retrieved (gai error: -3 - Temporary failure in name resolution).\n"
+    "[pod/fit-worker-2/main] torch.distributed.DistNetworkError: The client socket has timed out after 300000ms while trying to"
+    " connect to (fit-master-0, 29500).\n"
+)
+
+
+def test_the_one_that_cannot_reach_the_store_is_the_one_that_it_lacks() -> None:
+    """Most of the others say nothing more than that they are there."""
+    told = "".join(f"[pod/fit-worker-{n}/main] RANK={n + 1} WORLD_SIZE=8\n" for n in range(7))
+    told += "[pod/fit-master-0/main] RANK=0 WORLD_SIZE=8\n"
+    assert judging.guess(told + _CANNOT + _JOINED.format(7))[1] == 3
+    assert judging.guess(told + _JOINED.format(7))[1] is None
+
+
+_WAITS = (
+    "[rank{r}]:[E1 04:41:07.3 ProcessGroupNCCL.cpp:629] [Rank {r}] Watchdog caught collective operation timeout:"
+    " WorkNCCL(SeqNum=88, OpType=ALLREDUCE, NumelIn={n}, NumelOut={n}, Timeout(ms)=600000) ran for 600008 milliseconds before"
+    " timing out.\n"
+)
+
+
+def test_the_one_in_another_call_is_the_one_that_says_it_ran_out() -> None:
+    def found(out: int) -> int | None:
+        logs = {f"fit.rank{r}.log": _STEPS + _WAITS.format(r=r, n=1 if r == 2 else 9000) for r in range(3)}
+        logs[f"fit.rank{out}.log"] = "no more batches, waiting for the rest\n" + logs[f"fit.rank{out}.log"]
+        return judging.verdict(logs, exit_code=1).rank
+
+    assert found(2) == 2
+    assert found(1) is None

@@ -284,7 +284,10 @@ def _of_entry(entry: casebook.Entry, book: casebook.Casebook) -> int | None:
     """The rank that a launcher's line names, or whose process it names."""
     signal = entry.signal
     pid = signal.fields.get("pid", "") if signal.rank is None else ""
-    return book.voices.process(pid, voices.short(signal.node)) if pid else signal.rank
+    if not pid:
+        return signal.rank
+    rank = book.voices.process(pid, voices.short(signal.node))
+    return book.voices.only(signal.fields.get("node", "")) if rank is None else rank
 
 
 def _launcher_end(found: list[candidates.Candidate], cause: failures.Cause) -> candidates.Candidate | None:

@@ -113,8 +113,9 @@ _PLACE = (
     rb"JobEnvironment\([^\n]{0,200}(?<![a-z_])global_rank=(\d{1,6})\(\d"
     rb"|(?i:(?<![a-z_])process_(?:index|id)[=:] ?(\d{1,6})[,; ]{1,3}(?:process_count|num_processes)[=:])"
     rb"|\bDMLC_WORKER_ID=(\d{1,6})\b"
+    rb"|(?m:^Num processes: \d{1,6}\n[Pp]rocess index: ([1-9]\d{0,5})$)"
 )
-"""What a process says of its own place among all."""
+"""What a process says of its own place among all; the first one may be the only one that tells its state."""
 
 
 def signed(book: casebook.Casebook, world: int | None) -> Mapping[str | None, Home]:
@@ -148,7 +149,11 @@ def _of_all(text: bytes, count: int) -> int | None:
     return number if of == count and number < count else None
 
 
-_ONE_OF = rb"(?im)^[^\n]{0,40}?[\[(<](?:rank|proc(?:ess)?|host|worker|task)[ =:#]?(\d{1,5})(?:/| of )(\d{1,5})[\])>]"
+_ONE_OF = (
+    rb"(?im)^[^\n]{0,40}?"
+    rb"(?:[\[(<](?:rank|proc(?:ess)?|host|worker|task)[ =:#]?(?=\d{1,5}(?:/| of )\d{1,5}[\])>])|\brank[ =:#]?)"
+    rb"(\d{1,5})(?:/| of )(\d{1,5})(?![\w.])"
+)
 """The tag of a process that tells how many there are: `[process 2/4]`."""
 
 

@@ -37,7 +37,7 @@ def one_short(book: casebook.Casebook) -> missed.Suspects | None:
     if len(left) == 1:
         why = "the store lacks one, and all others are there"
         return missed.Suspects((left.pop(),), why, proven=False, entries=(told[-1],))
-    return None if left else _shut_out(book)
+    return _shut_out(book)
 
 
 def _shut_out(book: casebook.Casebook) -> missed.Suspects | None:

@@ -40,6 +40,8 @@ class Heard:
     """Nodes and numbers that stood for a rank."""
     nodes: dict[str, set[int]] = field(default_factory=dict)
     """Nodes that speak, and the ranks that are there by any line."""
+    also: dict[str, set[str]] = field(default_factory=dict)
+    """Other names of nodes, as addresses or what runs there, to the names by which they speak."""
     pods: dict[str, Pod] = field(default_factory=dict)
     world: int = 0
     """How many ranks there are, where that is told."""
@@ -162,10 +164,19 @@ def _one_each(heard: Heard) -> dict[str, int]:
     How many there are is not always told: then several nodes speak, each has one, and no number lies between them. Or
     neighbours in the count are on different nodes where no size of a block of ranks but 1 would end.
     """
-    ranks = {node: min(own) for node, own in heard.nodes.items() if len(own) == 1}
-    world = heard.world or (len(heard.nodes) if len(heard.nodes) >= _FEW else 0)
+    nodes = {node: own for node, own in heard.nodes.items() if not _named_twice(node, heard)}
+    ranks = {node: min(own) for node, own in nodes.items() if len(own) == 1}
+    world = heard.world or (len(nodes) if len(nodes) >= _FEW else 0)
     whole = world == len(ranks) and sorted(ranks.values()) == list(range(world))
-    return ranks if heard.a_node == 1 and (whole or _no_blocks(ranks, heard)) else {}
+    if heard.a_node > 1 or not (whole or _no_blocks(ranks, heard)):
+        return {}
+    return {node: min(own) for node, own in heard.nodes.items() if len(own) == 1}
+
+
+def _named_twice(node: str, heard: Heard) -> bool:
+    """Whether a node is known by another name, too, and the same rank is there by both."""
+    own = heard.nodes[node]
+    return bool(own) and any(heard.nodes.get(other) == own for other in heard.also.get(node, ()))
 
 
 def _no_blocks(ranks: Mapping[str, int], heard: Heard) -> bool:

@@ -30,6 +30,7 @@ _FOLDERS = (
 )
 _OF_MACHINE = r"(?i)(?:^|[^a-z])(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia-smi)(?=$|[^a-z])"
 """The log of a machine: of all its processes, and of none."""
+_OF_KERNEL = r"(?i)(?:^|[-_.])(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia-smi)(?:[-_.]|$)"
 _OF_OTHERS = (
     r"(?i)(?:^|[^a-z])(?:runs?|exp(?:eriment)?|seed|fold|attempt|try|trial|restart|epoch|step|stage|phase|part|version|iter"
     r"|ckpt|checkpoint|sweep|config|cfg|split|chunk|shard|day|week|lr|bs|nodes?|hosts?|machine|compute|instance"
@@ -109,8 +110,10 @@ def node_of(path: str) -> str | None:
 
     >>> node_of("logs/cn02.log"), node_of("slurm-81_node-4.out"), node_of("rank_3.log"), node_of("10.0.0.7.log")
     ('cn02', 'node-4', None, '10.0.0.7')
+    >>> node_of("cn02-dmesg.log"), node_of("dmesg_cn02.txt"), node_of("dmesg.log")
+    ('cn02', 'cn02', None)
     """
-    name = path.rpartition("/")[2]
+    name = regexes.ready(_OF_KERNEL).sub("_", path.rpartition("/")[2])
     found = regexes.ready(_NODE).findall(name) or regexes.ready(_ADDRESS).findall(name)
     return found[-1] if found else None
 

@@ -103,16 +103,24 @@ class Nodes:
             elif len(self._local.get(node, ())) == len(numbers):
                 self._bind_all(node, self._local[node], numbers)
         self._stand_on(body, low, node)
-        for place in rank_places.told(body, low, rank):
-            at = node if node and place.node == place.address else place.node
-            self._voices.on(at, (place.rank,))
-            self._voices.also(place.address, at)
+        self._places(body, low, node, rank)
         through = "global_rank_mapping" in body
         first = 0
         for found in regexes.ready(_MAPPING).finditer(body) if through or "WORLD INFO DICT" in body else ():
             ranks = _numbers(found["ranks"])
             self._bind_all(found["node"], range(len(ranks)), ranks if through else itertools.count(first))
             first += len(ranks)
+
+    def _places(self, body: str, low: str, node: str, rank: int | None) -> None:
+        """A line that says where single ranks are."""
+        for place in rank_places.listed(body) if low.count("rank") > 1 else ():
+            self._voices.on(place.node, (place.rank,))
+        for place in rank_places.told(body, low, rank):
+            at = node if node and place.node[:1].isdigit() else place.node
+            self._voices.on(at, (place.rank,))
+            for other in (place.node, *place.also):
+                self._voices.also(other, at)
+            self._voices.also(at, node)
 
     def _stand_on(self, body: str, low: str, node: str) -> None:
         """A line that says on which node ranks are."""

@@ -19,12 +19,13 @@ _NAME = rf"(?P<node>{NO_HOST}(?:[A-Za-z][\w.-]{{0,60}}\w|{_ADDRESS}))"
 _TELLING = rf"(?P<node>{NO_HOST}(?:(?=[A-Za-z.]{{0,60}}[\d-])[A-Za-z][\w.-]{{0,60}}\w|{_ADDRESS}))"
 """A name that is surely one: with a number or a hyphen in it."""
 _PLACE = (
-    r"(?:host(?:_?name)?|node(?:_?name)?|machine|server|instance(?:[_-]?id)?|pod(?:_?name)?|vm)"
+    r"(?:host(?:_?name)?|(?:slurmd_)?node(?:_?name)?|machine|server|instance(?:[_-]?id)?|pod(?:_?name)?|vm)"
     r"['\"]?[ =:]{1,3}['\"]?"
 )
 _AT = rf"\b(?:(?:\w{{1,12}}_)?ip|addr(?:ess)?)['\"]?[ =:]{{1,3}}['\"]?(?P<address>{_ADDRESS})"
 _RANK = (
-    r"(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )(?:(?:global|world)[ _-]?)?rank['\"]?[ =:#]{0,3}"
+    r"(?<![\w-])(?<!local )(?<!node )(?<!group )(?<!machine )"
+    r"(?:(?:global|world)[ _-]?)?(?:rank|slurm_procid)['\"]?[ =:#]{0,3}"
     r"(?P<rank>\d{1,6})(?![\w.])(?:(?:/| of )\d{1,6})?"
 )
 _GAP = r"['\"]?(?:, ?|; ?|: | [-=]> | \| | )['\"]?"
@@ -35,6 +36,7 @@ _SIDE_BY_SIDE = (
     (rf"(?i){_RANK}{_GAP}{_IS}{_PLACE}{_NAME}", _MACHINES),
     (rf"(?i)(?<![\w-]){_PLACE}{_NAME}{_GAP}(?:(?:has|holds|runs|is) )?{_RANK}", _MACHINES),
     (rf"(?i)(?<![\w./-]){_TELLING} \((?:global )?{_RANK}\)", (" (",)),
+    (rf"(?i)^{_TELLING}:? {_RANK}", ("-", *"0123456789")),
     (rf"(?i){_RANK} \({_TELLING}(?:[,:][^()\n]{{0,60}})?\)", (" (",)),
     (rf"(?i){_RANK}{_GAP}{_IS}(?P<node>){_AT}", ("ip", "addr")),
     (rf"(?i)(?P<node>){_AT}{_GAP}(?:(?:has|holds|runs|is) )?{_RANK}", ("ip", "addr")),
@@ -53,8 +55,8 @@ class Place(NamedTuple):
 
     rank: int
     node: str
-    address: str
-    """Of the same machine; equal to `node` where that is all that is told."""
+    also: tuple[str, ...] = ()
+    """Other names that the same line has for it: its address, the pod that runs there."""
 
 
 _OF_SPEAKER = rf"(?i)(?:(?:is |runs |running )?(?:on |at ))?{_PLACE}{_NAME}"
@@ -67,11 +69,47 @@ def told(body: str, low: str, rank: int | None) -> Iterator[Place]:
     own = regexes.find(_OF_SPEAKER, body[:_FRONT], low, *_MACHINES)
     stays = own is not None and not own.start() and not regexes.ready(_ARRIVES).match(body, own.end())
     if rank is not None and own is not None and stays and regexes.ready(_MORE).match(body, own.end()):
-        yield Place(rank, own["node"], own["node"])
-    for pattern, words in _SIDE_BY_SIDE if "rank" in low else ():
+        yield Place(rank, own["node"])
+    for pattern, words in _SIDE_BY_SIDE if "rank" in low or "procid" in low else ():
         found = regexes.find(pattern, body, low, *words)
         if found is None or not regexes.ready(_MORE).match(body, found.end()):
             continue
+        named = [one["node"] for one in regexes.ready(_PLACE + _NAME).finditer(body)]
         at = regexes.find(_AT, body, low, "ip", "addr")
-        address = at["address"] if at else ""
-        yield Place(int(found["rank"]), found["node"] or address, address or found["node"])
+        names = [*([found["node"]] if found["node"] else named), *named, *([at["address"]] if at else [])]
+        yield Place(int(found["rank"]), names[0], tuple(names[1:]))
+
+
+_ENTRY = (
+    rf"(?i)(?<![\w./-]){_TELLING} ?(?:=|:|->) ?(?:global )?rank[ _-]?(?P<rank>\d{{1,6}})(?![\w.])"
+    rf"|(?<![\w-])rank[ _-]?(?P<rank2>\d{{1,6}}) ?(?:=|:|->) ?{_TELLING.replace('<node>', '<node2>')}(?=[,;)\]}}\s]|$)"
+)
+"""An entry of a list of all in one line."""
+
+
+def listed(body: str) -> list[Place]:
+    """The places of a list in one line: `hosts: a1=rank0 a2=rank1`."""
+    found = [
+        Place(int(one["rank"] or one["rank2"]), one["node"] or one["node2"])
+        for one in regexes.ready(_ENTRY).finditer(body)
+    ]
+    return found if len({place.rank for place in found}) == len(found) > 1 else []
+
+
+_ON = (
+    r"(?m)^(?:\S+ +)?(?P<pod>[a-z0-9][\w.-]{1,80}) +\d{1,3}/\d{1,3} .{0,80}? (?P<ip>\d{1,3}(?:\.\d{1,3}){3}|<none>) +"
+    r"(?P<node>[A-Za-z][\w.-]{1,80})\b"
+    r"|\bSuccessfully assigned (?:[\w.-]{1,80}/)?(?P<given>[\w.-]{1,80}) to (?P<to>[A-Za-z][\w.-]{1,80}\w)"
+)
+_LISTS = (b" READY ", b"Successfully assigned ")
+
+
+def pods(text: bytes) -> Iterator[tuple[str, str]]:
+    """What a list of Kubernetes or its scheduler tells of pods: the name of the node or an address, and the pod."""
+    if not any(word in text for word in _LISTS):
+        return
+    for found in regexes.ready(_ON).finditer(text.decode("utf-8", "replace")):
+        pod = found["pod"] or found["given"]
+        yield found["node"] or found["to"], pod
+        if found["ip"] and found["ip"][:1].isdigit():
+            yield found["ip"], pod

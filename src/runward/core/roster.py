@@ -17,6 +17,7 @@ from runward.core import (
     log_names,
     node_ranks,
     prefixes,
+    rank_places,
     rank_tables,
     regexes,
     repeats,
@@ -55,13 +56,15 @@ _WORLD = (
 )
 _OWN = (
     r"(?i)\W{0,2}(?:(?:i am|i.m|my|this is|initiali[sz](?:ed|ing)) )?(?:(?:global|world)[ _]?)?"
-    r"rank(?: is)?['\"]?[ =:]{1,3}['\"]?\d{1,6}['\"]?(?=[,;) ]|\s*$)"
+    r"(?:rank|(?:jax\.)?process[ _]index(?:\(\))?)(?: is)?['\"]?[ =:]{1,3}['\"]?\d{1,6}['\"]?(?=[,;) ]|\s*$)"
 )
 """A message that begins with the rank of the process that says it."""
 _CHANNEL = r"Channel \d+(?:/\d+)? : (?P<from>\d+)\[\w+\] -> (?P<to>\d+)\[\w+\](?P<receive> \[receive\])?"
 _TREE = r"Trees \[\d+\] [\d/-]{5,30}->(?P<rank>\d{1,6})->"
 _AT = r"\bip[=:] ?(?P<node>[\d.]{7,15})|(?i:\bpid \d{1,8}) (?:on|at) (?:node|host) (?P<host>[\w.-]{1,120}\w)"
 """Where a process is: by its address, or by its node."""
+_REPORTED = r"\breported by process \[\d{1,12},(?P<rank>\d{1,6})\]"
+"""What Open MPI says of the process whose call failed: the number of its job, and its own."""
 _LISTED = (
     r"\b(?P<pid>\d{3,8}) ?(?:=|:|->) ?rank[ _]?(?P<rank>\d{1,6})\b"
     r"|\brank[ _]?(?P<rank2>\d{1,6}) ?(?:=|:|->) ?(?:pid[ =:]?)?(?P<pid2>\d{3,8})(?!\.?\w)"
@@ -94,6 +97,8 @@ def learn(book: casebook.Casebook) -> Roster:
     for text, node in _texts(book):
         said.begin(node)
         said.nodes.job_map(text)
+        for other, pod in rank_places.pods(text):
+            book.voices.also(other, pod)
         low = text.lower()
         wanted = worth.Worth(low, kinds)
         for line, shape in zip(text.split(b"\n"), repeats.shapes(low), strict=True) if wanted else ():
@@ -215,6 +220,9 @@ class _Said:
         self._signed.add(signature)
         front = self._split(line.decode("utf-8", "replace"))
         self._signs(front)
+        told = regexes.ready(_RANK).search(front.body) if regexes.ready(_OWN).match(front.body) else None
+        if told is not None and front.node:
+            self._book.voices.on(front.node, (int(told["rank"]),))
         if front.voice.node and not front.voice.name:
             self._book.voices.hear(front.voice)
 
@@ -248,11 +256,16 @@ class _Said:
         if voice.rank is not None and voice.name:
             self._book.voices.hear(voice)
         self._signs(front)
+        reported = regexes.find(_REPORTED, body, low, "reported by process [")
+        ranks = {int(reported["rank"])} if reported and not ranks else ranks
         if not ranks and voice.rank is not None:
             ranks = {voice.rank}
-        own = world or regexes.find(_LOCAL, body, low, "local") or regexes.ready(_OWN).match(body)
+        own = world or reported or regexes.find(_LOCAL, body, low, "local") or regexes.ready(_OWN).match(body)
         if len(ranks) == 1 and own and front.node:
             self._book.voices.on(front.node, ranks)
+        if voice.assumed and not voice.node and not ranks and not own and (voice.number or 0) < _LEAST_PID:
+            counted = self._book.voices.rank(voice)
+            ranks = ranks if counted is None else {counted}
         if len(ranks) == 1 and own and voice.name and voice.rank is None:
             self._book.voices.hear(voice._replace(rank=min(ranks)))
         self._bound(text if text.startswith("{") else body, front, ranks)

@@ -68,7 +68,11 @@ def counted(book: casebook.Casebook) -> missed.Suspects | None:
 
 def in_other_calls(book: casebook.Casebook) -> missed.Suspects | None:
     """The rank that ran out or has other counts, where ranks wait for each other in different calls."""
-    return (ran_out(book) or counted(book)) if unlike_calls.torn(book) is not None else None
+    if unlike_calls.torn(book) is not None:
+        return ran_out(book) or counted(book)
+    apart, out = unlike_calls.split(book), ran_out(book)
+    few = {entry.signal.rank for entry in apart.few} if apart is not None else ()
+    return out if out is not None and {*out.ranks} == few else None
 
 
 def _lines(book: casebook.Casebook, words: tuple[bytes, ...]) -> Iterator[tuple[int, str, str | None, int]]:

@@ -125,6 +125,16 @@ def asks(signal: signals.Signal) -> bool:
     return any(mark in head for mark in ("$ ", "# ", "+ ")) and bool(regexes.ready(_QUESTION).match(head))
 
 
+_DAEMON = rb"^[^\n]*\n(?:[^\n]{0,120}\n){0,6}?[^\n]{0,40}\bRemote daemon: [^\n]{0,80}? on node ([\w.-]{1,80})"
+
+
+def lost_daemon(signal: signals.Signal, book: casebook.Casebook) -> str:
+    """The node of which MPI says below a line that its daemon there is gone."""
+    text, at = _kept(signal, book)
+    found = regexes.ready(_DAEMON).match(text[at : at + _REPORT // 8]) if b"Remote daemon" in text else None
+    return voices.short(found[1].decode()) if found else ""
+
+
 def above(signal: signals.Signal, book: casebook.Casebook) -> bytes:
     """The kept text right above a line, 4 KiB at most."""
     text, at = _kept(signal, book)

@@ -13,6 +13,8 @@ from runward.core import layouts, speakers
 MAX_VOICES = 4096
 _MOST_PIDS = 4096
 """Numbers from here on are taken for process ids."""
+_SEVERAL = 2
+"""Names that a node may not have at once: what runs there are several."""
 _Key = TypeVar("_Key", str, tuple[str, int])
 
 
@@ -50,8 +52,6 @@ class Voices:
     _places: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     """Processes of which only node and local number were told."""
     _heard: layouts.Heard = field(default_factory=layouts.Heard)
-    _also: dict[str, str] = field(default_factory=dict)
-    """Other names of nodes: their addresses, to the names by which they speak."""
     _layout: layouts.Layout | None = field(default=None, compare=False)
     """What that proves, until something else is heard."""
     told: int = field(default=0, compare=False)
@@ -112,9 +112,13 @@ class Voices:
     def also(self, other: str, node: str) -> None:
         """A node goes by another name, too."""
         other, node = short(other), short(node)
-        if other and other != node and other not in self._also and len(self._also) < MAX_VOICES:
-            self._also[other] = node
-            self.told += 1
+        names = self._heard.also
+        if not other or not node or other == node or (other not in names and len(names) >= MAX_VOICES):
+            return
+        known = names.setdefault(other, set())
+        if len(known) < _SEVERAL and node not in known:
+            known.add(node)
+            self._learnt()
 
     def of_world(self, size: int | None) -> None:
         """So many ranks there are in all."""
@@ -145,7 +149,7 @@ class Voices:
     @property
     def nodes(self) -> set[str]:
         """Nodes of which a rank or a process was told, by all their names."""
-        return {*self._heard.nodes, *self._also}
+        return {*self._heard.nodes, *self._heard.also}
 
     def on_node(self, node: str) -> set[int]:
         """The ranks that are known to be on a node."""
@@ -154,7 +158,9 @@ class Voices:
     def only(self, node: str) -> int | None:
         """The rank of a node, where every node has one."""
         alone, name = self._proven().alone, short(node)
-        return alone.get(name, alone.get(self._also.get(name, "")))
+        also = () if name in alone else self._heard.also.get(name, ())
+        told = {alone[one] if one in alone else self._of_pod(one) for one in also}
+        return alone.get(name, told.pop() if len(told) == len(also) == 1 else None)
 
     def process(self, pid: str, node: str) -> int | None:
         """The rank of a process id, of `node` where that is known."""
@@ -246,6 +252,9 @@ class Voices:
         layout = self._proven()
         if short(node) in layout.alone:
             return layout.alone[short(node)]
+        of_node = {layout.alone[one] for one in self._heard.also.get(node, ()) if one in layout.alone}
+        if len(of_node) == 1:
+            return of_node.pop()
         pod = self._heard.pods.get(node)
         ordinal = pod.ordinal if pod else speakers.ordinal(node)
         if ordinal is None or layout.pods is None:

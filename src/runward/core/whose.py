@@ -175,8 +175,12 @@ def by_node(case: Case) -> int | None:
     signal = case.chosen.entry.signal if case.chosen.entry else None
     if signal is None:
         return None
-    about = signal.node or _known_node(regexes.ready(_TELLER).sub("", signal.text), case.book)
+    said = regexes.ready(_TELLER).sub("", signal.text)
+    about = signal.node or _known_node(said, case.book) or vicinity.lost_daemon(signal, case.book)
     rank = case.book.voices.only(about)
+    if rank is None and not about:
+        told = {case.book.voices.only(name) for name in _known_nodes(said, case.book)}
+        rank = told.pop() if len(told) == 1 else None
     edges = case.book.edges.get(signals.whole(signal.file)) if rank is None else None
     # a machine may be called by its address elsewhere
     rank = case.book.voices.only(edges.node) if edges is not None and edges.node else rank
@@ -202,9 +206,13 @@ def _labelled(about: str, book: casebook.Casebook) -> int | None:
 
 def _known_node(text: str, book: casebook.Casebook) -> str:
     """The one node of those that are heard of which a line names anywhere."""
-    words = set(regexes.ready(_WORDS).findall(text))
-    named = ({voices.short(node) for node in book.nodes} | book.voices.nodes) & words
+    named = _known_nodes(text, book)
     return named.pop() if len(named) == 1 else ""
+
+
+def _known_nodes(text: str, book: casebook.Casebook) -> set[str]:
+    words = set(regexes.ready(_WORDS).findall(text))
+    return ({voices.short(node) for node in book.nodes} | book.voices.nodes) & words
 
 
 def alike(case: Case) -> int | None:

@@ -43,7 +43,20 @@ _COUNTS = (
     b"world info dict",
     b"omp_num_threads",
 )
-_RANKS = (b"rank", b"procid", b"process index")
+_RANKS = (b"rank", b"procid", b"process index", b"process_index")
+_COUNTED = (
+    b"worker ",
+    b"trainer ",
+    b"task ",
+    b"proc ",
+    b"process ",
+    b"[worker",
+    b"[task",
+    b"[proc",
+    b"[trainer",
+)
+"""Fronts of processes that are counted."""
+_OWN = (b"process_index", b"reported by process [")
 _SIGNS = (b"rank", b"worker-", b"master-", b"replica-", b"trainer-", b"chief-")
 _DEVICES = (BUS_END, b"uuid: gpu-")
 _CHANNELS = (b"] -> ", b"trees [")
@@ -98,6 +111,8 @@ class Worth:
 
 def _kind(low: bytes) -> Kind:
     if (_has(_RANKS, low) and _has(_BESIDE, low)) or _has(_COUNTS, low):
+        return Kind.RANK
+    if (b"pid" in low and low.startswith(_COUNTED)) or _has(_OWN, low):
         return Kind.RANK
     if _has(_DEVICES, low):
         return Kind.DEVICE
