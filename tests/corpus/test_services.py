@@ -110,6 +110,63 @@ def test_what_is_said_in_passing_explains_no_end(said: str) -> None:
     assert judging.answer(said + "\n" + _STEPS, 0) == ("none", "none")
 
 
+_CALL = 'grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.{}\n\tdetails = "{}"\n>\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "actions"),
+    [
+        (_STEPS + _TRACE + _CALL.format("UNAVAILABLE", "GOAWAY received"), _HELPS),
+        (_STEPS + _TRACE + _CALL.format("ABORTED", "the operation was aborted"), _HELPS),
+        (_TRACE + _CALL.format("PERMISSION_DENIED", "no role"), _IN_VAIN),
+        (
+            _TRACE + _CALL.format("RESOURCE_EXHAUSTED", "Sent message larger than max (9000 vs. 4000)"),
+            _IN_VAIN,
+        ),
+        ("srun: error: Unable to create step for job 9: Requested nodes are busy\n", _HELPS),
+        (
+            "srun: error: Unable to create step for job 9: Requested node configuration is not available\n",
+            _IN_VAIN,
+        ),
+        ("sbatch: error: AssocMaxSubmitJobLimit\n", _HELPS),
+        ("sbatch: error: AssocMaxWallDurationPerJobLimit\n", _IN_VAIN),
+        ("kex_exchange_identification: Connection closed by remote host\nn4: lost\n", _HELPS),
+        ("Host key verification failed.\nn4: lost\n", _IN_VAIN),
+        (
+            _TRACE
+            + "google.api_core.exceptions.ResourceExhausted: 429 Quota exceeded for quota metric 'TPU' and limit 0\n",
+            _IN_VAIN,
+        ),
+        (
+            'Error from server (Conflict): Operation cannot be fulfilled on pods "a": the object has been modified\n',
+            _HELPS,
+        ),
+        (_TRACE + "chdb.ServerException: DB::Exception: Too many concurrent queries for user ml\n", _HELPS),
+        (_TRACE + "ValueError: too many concurrent heads for one group\n", _IN_VAIN),
+    ],
+    ids=[
+        "goaway",
+        "aborted",
+        "denied",
+        "too-large",
+        "busy",
+        "never",
+        "submitted",
+        "too-long",
+        "turned-away",
+        "host-key",
+        "quota-of-none",
+        "conflict",
+        "queries",
+        "heads",
+    ],
+)
+def test_what_passes_and_what_does_not_in_the_words_of_one_program(
+    log: str, actions: tuple[str, ...]
+) -> None:
+    assert judging.answer(log)[1] in actions
+
+
 _REFUSED = "vecdb.ConnectError: Error 111 connecting to localhost:6333. Connection refused.\n"
 
 
