@@ -99,8 +99,12 @@ def test_what_never_passes_is_not_waited_for(last: str) -> None:
         "Waiting for cache lock: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 71 (apt)",
         "GPU 3 clocks 400 MHz, Throttled: power cap",
         "the evaluation needs about 20 min, its time limit is 60 min",
+        "wait-for-db: FATAL:  the database system is starting up",
+        "[rollout] health: 503 engine is still loading",
+        "All licenses are used under the terms of their owners",
+        "2 checks failed for maintenance reasons: none of ours",
     ],
-    ids=["pool", "spark", "apt", "clocks", "enough-time"],
+    ids=["pool", "spark", "apt", "clocks", "enough-time", "polled", "polled-by-http", "terms", "reasons"],
 )
 def test_what_is_said_in_passing_explains_no_end(said: str) -> None:
     assert judging.answer(said + "\n" + _TRACE + "ValueError: 3 heads for 7 groups\n")[0] in (
