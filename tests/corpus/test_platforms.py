@@ -228,3 +228,21 @@ def test_rounds_of_boosting_are_steps() -> None:
 )
 def test_what_operators_and_lenders_say_of_a_run_that_ended(log: str, judged: tuple[str, str]) -> None:
     assert judging.answer(log) == judged
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        ("At least one pair of MPI processes are unable to reach each other for\nMPI communications.\n", ("config_error", "change")),
+        ("[17.1] [n1:77:0] ucp_context.c:1774 UCX  ERROR no usable transports/devices (asked rc for mlx5_9:1)\nRuntimeError: MPI_Init failed\n", ("config_error", "change")),
+        ("Fatal error in PMPI_Init_thread: Other MPI error, error stack:\nMPIR_pmi_init(120): PMI_Init returned 1\n", ("rendezvous", "hold")),
+        ('Warning  ProvisioningFailed  1s  pv-controller  storageclass.storage.k8s.io "fast" not found\n', ("container_error", "change")),
+        ("Error (exit code 64): failed to put file: The specified bucket does not exist\n", ("data_error", "change")),
+        (_STEPS + "Run failed: Driver is unresponsive, likely due to GC.\n", ("node_failure", "restart")),
+    ],
+    ids=["no-pair", "ucx", "pmi", "storage-class", "bucket", "driver"],
+)  # fmt: skip
+def test_what_libraries_of_messages_and_stores_say_of_a_run_that_ended(
+    log: str, judged: tuple[str, str]
+) -> None:
+    assert judging.answer(log) == judged
