@@ -280,3 +280,26 @@ def test_the_one_in_another_call_is_the_one_that_says_it_ran_out() -> None:
 
     assert found(2) == 2
     assert found(1) is None
+
+
+def test_first_ranks_of_machines_with_several_each_are_not_all_that_they_hold() -> None:
+    def logs(step: int) -> dict[str, str]:
+        lines = {n: f"[rank{step * n}]: step 1\n[rank{step * n}]: step 2\n" for n in range(4)}
+        lines[2] += "kernel: EXT4-fs (nvme0n1p1): Remounting filesystem read-only\n"
+        return {f"node{n}.log": text for n, text in lines.items()}
+
+    assert judging.verdict(logs(1), exit_code=1).rank == 2
+    assert judging.verdict(logs(4), exit_code=1).rank is None
+
+
+@pytest.mark.parametrize(("step", "rank"), [(1, 1), (8, None)])
+def test_pods_whose_ranks_are_multiples_of_their_numbers_hold_several(step: int, rank: int | None) -> None:
+    told = "".join(f"fit-worker-{n}: [rank{step * n}]: step 1 loss 2\n" for n in range(3))
+    evicted = "Evicted pod/fit-worker-1 The node was low on resource: memory.\n"
+    assert judging.guess(told + evicted) == ("host_oom", rank)
+
+
+def test_the_far_end_of_an_unsigned_connection_is_not_the_one() -> None:
+    places = "".join(f"rank {r} host a{r + 1} addr 10.0.0.{r + 4}\n" for r in range(4))
+    lost = "OSError: [Errno 113] No route to host: 10.0.0.4:29500\n"
+    assert judging.guess(places + _STEPS + lost) == ("network", None)

@@ -4,6 +4,7 @@ A pod prints `RANK=2`, a node's script `node_rank 1 nproc_per_node 4`: said once
 section. Nothing is taken where two logs say the same or one says several.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -138,6 +139,10 @@ def signed(book: casebook.Casebook, world: int | None) -> Mapping[str | None, Ho
         for file, rank in ranks.items()
         if rank is not None and book.file_ranks.said(file) <= {rank}
     }
+    if math.gcd(*(rank for rank in ranks.values() if rank is not None)) > 1 and all(
+        edges.node for edges in book.edges.values()
+    ):
+        return {}  # the first ranks of machines that hold several each
     whole = _distinct(ranks) and all((_count(text) or 1) == 1 for text in pieces.values())
     return {file: Home(rank, node=_node(file, book)) for file, rank in ranks.items()} if whole else {}
 

@@ -143,6 +143,18 @@ def index(node: str) -> int | None:
 def _pods(heard: Heard) -> _Pods | None:
     if heard.a_node > 1 or any(number for _, number in heard.pairs):
         return None
+    factors = {
+        divmod(min(pod.ranks), pod.ordinal.number)
+        for pod in heard.pods.values()
+        if pod.ranks and pod.ordinal.number
+    }
+    if (
+        len(factors) == 1
+        and (factor := factors.pop())[0] > 1
+        and not factor[1]
+        and _multiples(heard, factor[0])
+    ):
+        return None  # their first ranks, of several each
     pods = () if any(len(pod.ranks) > 1 for pod in heard.pods.values()) else heard.pods.values()
     return _Pods(
         frozenset(pod.ordinal.role for pod in pods),
@@ -156,6 +168,12 @@ def _pods(heard: Heard) -> _Pods | None:
             for leads in (False, True)
         ),
     )
+
+
+def _multiples(heard: Heard, size: int) -> bool:
+    """Whether at least two pods speak, each with the rank that is its number times a size."""
+    told = [pod for pod in heard.pods.values() if pod.ranks]
+    return len(told) > 1 and all(min(pod.ranks) == pod.ordinal.number * size for pod in told)
 
 
 def _one_each(heard: Heard) -> dict[str, int]:

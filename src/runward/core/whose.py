@@ -33,6 +33,7 @@ _EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
     _C.SHM: (7,),
 }
 """Signals by which a rank ends of these causes."""
+_OF_LINKS = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS)
 _OF_GPUS = (_C.GPU_HARDWARE, _C.CUDA_ERROR, _C.DRIVER)
 _GPU = r"(?<![\w.])(?:GPU|gpu)[ :#]{0,2}(\d{1,2})\b|(?<=\s)-i (\d{1,2})\b"
 _WORDS = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)|[A-Za-z0-9][\w-]*"
@@ -175,7 +176,8 @@ def by_node(case: Case) -> int | None:
     signal = case.chosen.entry.signal if case.chosen.entry else None
     if signal is None:
         return None
-    said = regexes.ready(_TELLER).sub("", signal.text)
+    # what a broken connection names is its far end: who of the two is at fault it does not tell
+    said = "" if case.chosen.cause in _OF_LINKS else regexes.ready(_TELLER).sub("", signal.text)
     about = signal.node or _known_node(said, case.book) or vicinity.lost_daemon(signal, case.book)
     rank = case.book.voices.only(about)
     if rank is None and not about:
