@@ -35,7 +35,23 @@ def action(chosen: "candidates.Candidate", book: casebook.Casebook) -> failures.
         return _A.CHANGE
     if chosen.rule == "k8s_liveness" and not book.progress and book.entries(signals.Role.PHASE):
         return _A.HOLD  # it was still busy with its start, as it will be again
+    if _no_way(chosen, book):
+        return _A.RESTART_ELSEWHERE
     return _A.CHANGE if _outwaited(chosen, book) else None
+
+
+_NO_WAY = (
+    r"(?i)\bno route to host\b|\bEHOSTUNREACH\b|\berrno:?[ =]?113\b"
+    r"|\bibv_modify_qp\b.{0,60}(?:\b110\b|\btimed out)"
+)
+_OF_PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS)
+
+
+def _no_way(chosen: "candidates.Candidate", book: casebook.Casebook) -> bool:
+    """Whether no step was made, and no way leads from this machine to another: the same two would not meet again."""
+    if chosen.cause not in _OF_PEERS or chosen.action not in (None, _A.RESTART) or book.progress:
+        return False
+    return regexes.ready(_NO_WAY).search(chosen.text) is not None
 
 
 _EXPIRED = r"(?i)expire"
