@@ -123,7 +123,7 @@ def _special(
         return _A.CHANGE
     if again.of_one_card(chosen, book):
         return _A.RESTART_ELSEWHERE
-    told = circumstances.action(chosen, book)
+    told = circumstances.action(chosen, book) or _of_taken_card(chosen, book, ctx)
     if told is not None:
         return told
     rule = book.rules.get(chosen.rule)
@@ -136,6 +136,16 @@ def _special(
     ):
         return _A.RESTART_ELSEWHERE
     return None
+
+
+def _of_taken_card(
+    chosen: candidates.Candidate, book: casebook.Casebook, ctx: context.Context
+) -> failures.Action | None:
+    if chosen.cause is not _C.GPU_OOM:
+        return None
+    from runward.core import taken_cards  # noqa: PLC0415 -- of these alone
+
+    return taken_cards.action(chosen, book, ctx)
 
 
 def _of_timeout(book: casebook.Casebook, suspects: "missed.Suspects | None") -> failures.Action | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runward.core import told_states, told_values
+from runward.core import schedulers, told_states, told_values
 
 if TYPE_CHECKING:
     from runward.core import events, flight, job
@@ -66,8 +66,13 @@ class Context(NamedTuple):
 
     @property
     def ended_well(self) -> bool:
-        """Whether it is over, with exit 0."""
-        return self.exit is not None and self.exit.code == 0
+        """Whether it is over, with exit 0, and its scheduler does not call it failed: then the 0 is a script's."""
+        return self.exit is not None and self.exit.code == 0 and not self.called_failed
+
+    @property
+    def called_failed(self) -> bool:
+        """Whether its scheduler's word is that it failed; one that ends well and is begun again backs off, too."""
+        return schedulers.failed(self.state) and "BACKOFF" not in re.sub(r"[ _-]", "", self.state)
 
     @property
     def may_be_well(self) -> bool:
@@ -77,7 +82,7 @@ class Context(NamedTuple):
     @property
     def failed(self) -> bool:
         """Whether it is over, and not with exit 0."""
-        return self.exit is not None and self.exit.code != 0
+        return self.exit is not None and (self.exit.code != 0 or self.called_failed)
 
 
 _TEXT_KEYS = (

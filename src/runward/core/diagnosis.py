@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _C = failures.Cause
 _ECHOED = (_C.UNKNOWN, _C.NETWORK, _C.NCCL_ERROR)
 """Of which the others speak when one rank left."""
+_STUCK = "kernel_hung_task"
+"""The rule for a process that the kernel sees wait: what it began does not go on, however long the others wait."""
 _SHUTDOWN = candidates.GENERIC
 _CRASHES = (_C.SEGFAULT, _C.ABORT)
 """Of native code while the interpreter shuts down: the training's own work is done."""
@@ -184,7 +186,7 @@ def _suspects(
     from runward.core import collectives, lone_work  # noqa: PLC0415 -- a start without it is 2 ms shorter
 
     suspects = collectives.suspects(book, found, ctx)
-    if suspects is None or suspects.rank is None:
+    if suspects is None or suspects.rank is None or chosen.rule == _STUCK:
         return suspects
     work = lone_work.find(book, suspects.rank, chosen.order)
     return replace(suspects, work=work, entries=(*suspects.entries, work)) if work else suspects
@@ -219,7 +221,7 @@ def _admitted(
     if ctx.running is True or (ctx.exit is None and ctx.running is None):
         found = [c for c in found if not c.aside]
     if ctx.ended_well and not ctx.children:
-        if hidden_ends.launcher_failed(found, book):
+        if hidden_ends.launcher_failed(found, book, step=not ctx.state.startswith("COMPLETED")):
             return found
         last = hidden_ends.uncaught(found, book) or hidden_ends.gave_up(found, book)
         own_end = standing.reached(book, ctx)

@@ -17,6 +17,7 @@ _TEARDOWN = 4
 _WENT_ON = 3
 """Steps after which an exception was not the end, whatever else came of it."""
 _LAST_LINE = 8
+_TASK_EXIT = "slurm_task_exit"
 _REPORT = 4096
 """Bytes of a launcher's report of failed ranks."""
 
@@ -37,14 +38,24 @@ def uncaught(found: list[candidates.Candidate], book: casebook.Casebook) -> cand
     return None
 
 
-def launcher_failed(found: list[candidates.Candidate], book: casebook.Casebook) -> bool:
-    """Whether torchrun's own report of a failed rank is the end of the log: exit 0 is then a pipe's (`| tee`)."""
-    reports = [c for c in found if c.rule == "elastic_failed" or "ChildFailedError" in c.text]
+def launcher_failed(found: list[candidates.Candidate], book: casebook.Casebook, *, step: bool) -> bool:
+    """Whether a launcher's own report of a failed rank is the end of the log: exit 0 is then a pipe's (`| tee`).
+
+    `step`: that of srun counts, too: the job is not said to be complete.
+    """
+    reports = [
+        c
+        for c in found
+        if c.rule == "elastic_failed" or "ChildFailedError" in c.text or (step and c.rule == _TASK_EXIT)
+    ]
     if not reports or standing.end_mark(book):
         return False
     last = reports[-1]
     edges, offset = book.edges.get(signals.whole(last.file)), last.entry.signal.offset if last.entry else None
-    return edges is not None and edges.size - (offset or 0) < _REPORT
+    near = _REPORT
+    if last.rule == _TASK_EXIT:  # a script may have gone on behind it to other work
+        near = _LAST_LINE + len(last.text) if not book.span().all_made else 0
+    return edges is not None and edges.size - (offset or 0) < near
 
 
 def gave_up(found: list[candidates.Candidate], book: casebook.Casebook) -> candidates.Candidate | None:

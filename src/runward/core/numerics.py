@@ -1,8 +1,9 @@
 """Loss and gradient norm in the training's own reports: not a number, or a spike before an early stop."""
 
+import itertools
 import math
 
-from runward.core import candidates, casebook, context, failures, rules, signals, voices
+from runward.core import candidates, casebook, context, failures, regexes, rules, signals, voices
 
 _C, _A = failures.Cause, failures.Action
 REPORTS = "loss_reports"
@@ -60,6 +61,11 @@ def _unstable(
         return _made(
             frozen.entry, 64, f"no finite gradient in {_FROZEN} reports in a row, and the loss stands still"
         )
+    lost = None if ctx.failed else _gradient_lost(samples, book)
+    if lost is not None:
+        return _made(
+            lost.entry, 64, f"the gradient is not a number in {_LOST} steps in a row: nothing is learnt"
+        )
     last = _last_bad(samples)
     if len(last) >= 2 or (last and ctx.failed and len(samples) > 1):
         first = last[0]
@@ -99,6 +105,24 @@ def _frozen(samples: list[casebook.Sample]) -> casebook.Sample | None:
     grads = [s.grad_norm for s in last if s.grad_norm is not None and not math.isfinite(s.grad_norm)]
     still = len({s.loss for s in last}) == 1
     return last[0] if len(grads) == _FROZEN and still else None
+
+
+_LOST = 3
+"""Steps in a row whose gradient is not a number, where no loss scale looks for its size: that skips some at first."""
+_SCALED = (
+    rb"(?i)loss[ _-]?scal|grad(?:ient)?[ _-]?scal|\boverflow|\bskipp|\bfp16|(?<!b)float16|\bhalf[ _-]precision|\bapex\b"
+    rb"|(?<!bf)\b16-mixed|\bamp\b"
+)
+
+
+def _gradient_lost(samples: list[casebook.Sample], book: casebook.Casebook) -> casebook.Sample | None:
+    """The first of the last steps in a row without a gradient, though the loss of a forward pass looks well."""
+    told = [one for one in samples if one.grad_norm is not None and one.step is not None]
+    last = list(itertools.takewhile(lambda one: math.isnan(one.grad_norm or 0.0), reversed(told)))
+    if len({one.step for one in last}) < _LOST:
+        return None
+    scaled = any(regexes.ready(_SCALED).search(edges.text) for edges in book.edges.values())
+    return None if scaled else last[-1]
 
 
 def _spike(samples: list[casebook.Sample]) -> candidates.Candidate | None:

@@ -34,6 +34,8 @@ def settled(
         )
     if candidate.cause is _C.CUDA_ERROR and _NOT_BEGUN in candidate.text and _taken(book):
         return candidate._replace(cause=_C.GPU_OOM, action=_A.RESTART_ELSEWHERE, summary=_TAKEN)
+    if candidate.rule == "nvml_unknown" and _DENIED in candidate.text and _only_from_inside(book):
+        return candidate._replace(cause=_C.DRIVER, action=_A.RESTART, summary=_SHUT_OUT)
     if candidate.rule == "host_just_booted" and not any(one.order < candidate.order for one in book.advances):
         return candidate._replace(weight=1)  # it was new when the run came to it
     if candidate.rule == "faulthandler_bus" and candidate.entry and _in_mapped_file(book, candidate.entry):
@@ -99,6 +101,24 @@ def _taken(book: casebook.Casebook) -> bool:
         entry.signal.fields for entry in book.of_rule("gpu_memory_row") if entry.signal.file != "nvidia_smi"
     ]
     return bool(rows) and all(int(row["used"]) >= _FULL * int(row["total"]) for row in rows)
+
+
+_DENIED = "Failed to initialize NVML: Unknown Error"
+"""What NVML says where the device files are there and may not be opened."""
+_SHUT_OUT = "the container has lost its right to the GPUs, which are well: a new one is given it again"
+_RELOADED = rb"\bsystemd\[\d+\]: Reloading\b|\bsystemctl daemon-reload\b|\bdaemon-reload(?:ed)?\b"
+_HOST_SEES = (
+    rb"(?i)\b(?:host|outside)\b[^;\n]{0,40}\b(?:all|sees?|lists?|listed|shows?|fine|ok|healthy|works?)\b"
+)
+_HOST_SICK = rb"(?i)\bXid\b|\bfallen off\b|\bERR!|\bnot (?:listed|seen|there|all)\b|\bGPU[^\n]{0,30}\blost\b"
+
+
+def _only_from_inside(book: casebook.Casebook) -> bool:
+    """Whether the host sees its GPUs, or systemd was reloaded: it takes from containers what it did not give them."""
+    text = b"\n".join(edges.tail for edges in book.edges.values())
+    if regexes.ready(_HOST_SICK).search(text):
+        return False
+    return any(regexes.ready(one).search(text) is not None for one in (_RELOADED, _HOST_SEES))
 
 
 def _pointed_at(candidate: "candidates.Candidate", book: casebook.Casebook) -> bool:

@@ -42,7 +42,7 @@ _SIGNS = {
 
 def apart(found: list[candidates.Candidate], ctx: context.Context) -> list[candidates.Candidate]:
     """The candidates, with records of strangers made light."""
-    found = _of_other_containers(found)
+    found = _of_other_containers(_of_other_jobs(found, ctx))
     own = [c for c in found if c.source == "log" and c.rule not in _SIGNS]
     files = {c.file for c in own}
     records = [c for c in found if _tells_of_a_process(c) and c.file not in files]
@@ -61,6 +61,29 @@ def _of_other_containers(found: list[candidates.Candidate]) -> list[candidates.C
     ended = {one for c in found for one in regexes.ready(_CONTAINER_ENDS).findall(c.text)} if told else set()
     others = {id(c) for c in told if ended and (one := _container(c)) and one not in ended}
     return [c._replace(weight=candidates.TEARDOWN) if id(c) in others else c for c in found]
+
+
+def _of_other_jobs(found: list[candidates.Candidate], ctx: context.Context) -> list[candidates.Candidate]:
+    """With what a scheduler tells of jobs of other numbers than the run's made light."""
+    own = next((ctx.extra[key] for key in _JOB_KEYS if ctx.extra.get(key, "").isdigit()), "")
+    if not own:
+        return found
+    return [
+        c._replace(weight=candidates.TEARDOWN, ends=False)
+        if c.cause in candidates.ENDS and c.entry and _names_others(c.text, own)
+        else c
+        for c in found
+    ]
+
+
+_JOB_KEYS = ("job", "job_id", "jobid", "slurm_job_id", "SLURM_JOB_ID")
+_JOB_NUMBERS = r"\b(?:[Jj]ob ?(?:Id|ID|id)?|JOB|STEP)(?: ?[=:] ?| )#?(\d{3,12})\b(?!\S*[_+\[])"
+
+
+def _names_others(text: str, own: str) -> bool:
+    """Whether a text names jobs by their numbers, and not this one. A task of an array has two, so it names none."""
+    named = set(regexes.ready(_JOB_NUMBERS).findall(text[:600]))
+    return bool(named) and own not in named and own not in text
 
 
 _MEMORY_EVENT = "container_oom_event"

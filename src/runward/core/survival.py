@@ -122,6 +122,10 @@ _AGAIN, _LONG_AFTER = 3, 10
 """New steps after the word that it ended: of a run that lives or ended well, and of any other."""
 
 
+_CONTROLLER = "slurmctld"
+"""Whose records are those of a whole cluster."""
+
+
 def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
     """Whether what a line says has ended went on in the same log: it was begun anew, or the line was no more than text.
 
@@ -131,7 +135,17 @@ def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: cont
     later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
     if candidate.ends and not well and candidate.cause is not _C.NODE_FAILURE:
         return False  # in the time of grace that it is given it makes steps; a lost node gives none
+    if ctx.running is True and _CONTROLLER in candidate.text[:200]:
+        return bool(later)  # it tells of all jobs and nodes
+    if well and _before_any(candidate, book):
+        return len(later) >= _needed(candidate, ctx, well=True) + candidate.ends  # none of them is a buffer's
     return len(later) >= (_AGAIN if well else _LONG_AFTER)
+
+
+def _before_any(candidate: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether no step stands before it, and who speaks, or nobody by name, makes those behind it."""
+    own = [one for one in book.advances if one.file == candidate.file]
+    return all(one.order > candidate.order and one.rank == candidate.rank for one in own)
 
 
 def _same_life(
