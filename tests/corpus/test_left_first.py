@@ -208,3 +208,32 @@ def test_a_process_of_mpi_that_leaves_without_a_word_to_it_left_the_others() -> 
         "There are three reasons this could occur:\n"
     )
     assert judging.blame(_steps(_ALL) + "rank 2: empty shard, done\n" + told) == ("data_error", "hold", 2)
+
+
+_WORKERS = "".join(
+    f"(TrainController pid=610) - (node_id=n{n}, ip=10.3.0.{n + 4}, pid={7000 + n}) world_rank={n}, local_rank=0\n"
+    for n in range(3)
+)
+_LOST = (
+    "(RayTrainWorker pid={pid}, ip=10.3.0.{ip}) [rank{n}]: torch.distributed.DistBackendError: NCCL error in: "
+    "ProcessGroupNCCL.cpp:2251, remote process exited or there was a network error, NCCL version 2.25.1\n"
+)
+_DIED = (
+    "(raylet, ip=10.3.0.{n}) A worker died or was killed while executing a task by an unexpected system error. "
+    "Worker IP address: 10.3.0.{n} Worker PID: {pid} Worker exit type: SYSTEM_ERROR Worker exit detail: End of file.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "blamed"),
+    [
+        (_DIED.format(n=5, pid=7001), ("unknown", 1)),
+        (_DIED.format(n=5, pid=7001) + "(TrainController pid=610) Worker 1 has failed.\n", ("unknown", 1)),
+        (_DIED.format(n=9, pid=9400), ("nccl_error", None)),
+        (_DIED.format(n=5, pid=7001) + _DIED.format(n=6, pid=7002), ("nccl_error", None)),
+    ],
+    ids=["by-its-node", "by-the-driver-too", "another-process", "two"],
+)
+def test_the_worker_that_ray_saw_die_left_first(told: str, blamed: tuple[str, int | None]) -> None:
+    lost = _LOST.format(n=0, pid=7000, ip=4)
+    assert judging.guess(_WORKERS + told + lost) == blamed

@@ -132,3 +132,51 @@ def test_a_pod_of_mpis_map_that_was_killed_is_its_only_rank(line: str, each: int
 
 def test_a_pod_that_no_line_knows_is_no_rank() -> None:
     assert judging.verdict("step 20 loss 0.3\n", **_KILLED).rank is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "rank"),
+    [
+        (
+            {
+                0: "py-spy dump: all_reduce (torch/distributed/distributed_c10d.py:2501) step (fit.py:40)",
+                1: "py-spy dump: readinto (socket.py:706) <- read (ssl.py:1103) <- rows (feed.py:18)",
+            },
+            1,
+        ),
+        (
+            {
+                0: "stack: main (fit.py:12) -> sync (sync.py:4) -> barrier (torch/distributed/distributed_c10d.py:3901)",
+                1: "stack: main (fit.py:12) -> export (out.py:7) -> fsync (out.py:31)",
+            },
+            1,
+        ),
+        (
+            {
+                0: "py-spy dump: all_reduce (torch/distributed/distributed_c10d.py:2501) step (fit.py:40)",
+                1: "py-spy dump: all_reduce (torch/distributed/distributed_c10d.py:2501) step (fit.py:40)",
+            },
+            None,
+        ),
+        (
+            {
+                0: "py-spy dump: read (feed.py:9) step (fit.py:40)",
+                1: "py-spy dump: write (out.py:9) step (fit.py:44)",
+            },
+            None,
+        ),
+        (
+            {
+                0: "slow call: all_reduce (torch/distributed/distributed_c10d.py:2501)",
+                1: "slow call: read (feed.py:9)",
+            },
+            None,
+        ),
+    ],
+    ids=["innermost-first", "outermost-first", "both-wait", "none-waits", "no-stack"],
+)
+def test_stacks_of_one_line_tell_who_stands_elsewhere(lines: dict[int, str], rank: int | None) -> None:
+    logs = {f"rank{n}.log": f"{_STEPS}{text}\n" for n, text in lines.items()}
+    assert judging.verdict(logs, **_LIVES).rank == rank
+    log = _STEPS + "".join(text.replace(":", f" of rank {n}:", 1) + "\n" for n, text in lines.items())
+    assert judging.verdict(log, **_LIVES).rank == rank

@@ -85,3 +85,23 @@ def test_a_process_that_mpich_names_is_its_rank() -> None:
     begun = "".join(f"rank {rank} pid {4120 + rank}\n" for rank in range(4))
     ended = "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 4122 RUNNING AT n3\n=   EXIT CODE: 139\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)\n"
     assert judging.guess(begun + _UNSIGNED + ended) == ("segfault", 2)
+
+
+@pytest.mark.parametrize(
+    ("told", "judged"),
+    [
+        (
+            "straggler monitor: slowest rank=5 at 0.38 of the median\n",
+            ("gpu_hardware", "restart_elsewhere", 5),
+        ),
+        ("WARN stragglers by own past: ranks [5]\n", ("gpu_hardware", "restart_elsewhere", 5)),
+        ("WARN stragglers by own past: ranks [5, 6]\n", ("gpu_hardware", "restart_elsewhere", None)),
+        ("", ("gpu_hardware", "restart_elsewhere", None)),
+    ],
+    ids=["one", "in-a-list", "two", "nobody"],
+)
+def test_a_training_that_is_ended_for_one_slow_rank_goes_on_elsewhere(
+    told: str, judged: tuple[str, str, int | None]
+) -> None:
+    assert judging.blame(_STEPS + told + "monitor: found a straggler, stopping the run\n") == judged
+    assert judging.answer(_STEPS + told + "monitor: no straggler found\n") == ("unknown", "restart")

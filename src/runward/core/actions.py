@@ -100,6 +100,8 @@ def choose(
     suspects: "missed.Suspects | None",
 ) -> failures.Action:
     """What would help, whatever policy and budget. `suspects`: whom the others waited for."""
+    if suspects is not None and suspects.helps is not None:
+        return suspects.helps
     if chosen.cause in failures.TIMEOUTS:
         special = _A.HOLD if _died_before(chosen, book) else _of_timeout(book, suspects)
     else:

@@ -48,6 +48,7 @@ def _missed(
         or joined.without_heartbeat(book)
         or _counters(book)
         or _sequences(book)
+        or _logged(book)
         or _other_call(book)
         or own_links.cut_off(book)
         or uneven.in_other_calls(book)
@@ -94,6 +95,7 @@ def of_silence(book: casebook.Casebook) -> missed.Suspects | None:
         joined.listed,
         joined.one_short,
         _counters,
+        _logged,
         _reached,
         _stacks,
         _tabled,
@@ -179,6 +181,13 @@ def _sequences(book: casebook.Casebook) -> missed.Suspects | None:
     why = f"it waits in collective {low}, the others in {high}"
     status = [entry for entry in book.with_field("enqueued") if entry.signal.rank == ranks[0]]
     return missed.Suspects(ranks, why, proven=False, entries=(seqs[ranks[0]][1], *status[:1]))
+
+
+def _logged(book: casebook.Casebook) -> missed.Suspects | None:
+    """The process that NCCL logs in another call than all others."""
+    from runward.core import logged_calls  # noqa: PLC0415 -- few logs hold calls
+
+    return logged_calls.odd_one(book)
 
 
 def _reached(book: casebook.Casebook) -> missed.Suspects | None:
@@ -317,13 +326,11 @@ def _begins(entry: casebook.Entry, book: casebook.Casebook) -> bool:
 
 def _straggler(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank that was said to be slower than the others before."""
-    entries = book.with_field("straggler")
-    ranks = {int(entry.signal.fields["straggler"]) for entry in entries}
+    ranks = missed.lagging(book)
+    entries = tuple(book.with_field("straggler")[:1])
     if len(ranks) != 1:
         return None
-    return missed.Suspects(
-        tuple(ranks), "it was the slowest before", proven=False, entries=tuple(entries[:1])
-    )
+    return missed.Suspects(tuple(ranks), "it was the slowest before", proven=False, entries=entries)
 
 
 def _says_itself(candidate: candidates.Candidate) -> bool:

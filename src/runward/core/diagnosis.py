@@ -22,6 +22,7 @@ from runward.core import (
     guilty,
     hidden_ends,
     numerics,
+    rank_numbers,
     redact,
     reports,
     rhythm,
@@ -276,8 +277,9 @@ def _missed_node(finding: Finding) -> str | None:
 
 def _rank(finding: Finding, book: casebook.Casebook, ctx: context.Context) -> int | None:
     if finding.suspects is not None:
-        return finding.suspects.rank
+        return rank_numbers.settled(finding.suspects.rank, book, finding.known)
     rank = guilty.rank(finding.chosen, finding.found, book, finding.known)
+    rank = rank_numbers.settled(rank, book, finding.known)
     of_pod = (
         rank is None and ctx.pod and finding.chosen.entry is None and finding.chosen.source == "scheduler"
     )

@@ -79,15 +79,7 @@ def rank(
     if chosen.cause in _LOST:
         case = case._replace(found=[one for one in found if not lost_peer(one, book)])
     ranks = (ask(case) for ask in (_SURE if _several_devices(case) else _ASKED))
-    told = next((told for told in ranks if told is not None), None)
-    return None if _beyond(told, case) else told
-
-
-def _beyond(rank: int | None, case: whose.Case) -> bool:
-    """Whether all else that is known of the run has no such rank: then the number counts something else."""
-    world = case.known.world
-    others = case.book.ranks - {rank}
-    return rank is not None and world is not None and len(others) > 1 and max(others) < world <= rank
+    return next((told for told in ranks if told is not None), None)
 
 
 def _first_bad(case: whose.Case) -> int | None:
@@ -322,6 +314,16 @@ def _uneven(case: whose.Case) -> int | None:
     return told.rank if told is not None else None
 
 
+def _lags(case: whose.Case) -> int | None:
+    """The one rank that was found to lag behind, where a training was ended for that."""
+    if case.chosen.rule != "straggler_ended":
+        return None
+    from runward.core import missed  # noqa: PLC0415 -- see `_missed`
+
+    ranks = missed.lagging(case.book)
+    return ranks.pop() if len(ranks) == 1 else None
+
+
 def _doubted(case: whose.Case) -> int | None:
     """The one rank whose result Megatron doubted, where another GPU then gave another one."""
     if case.chosen.rule != "megatron_rerun_elsewhere":
@@ -333,6 +335,7 @@ def _doubted(case: whose.Case) -> int | None:
 _SURE = (
     _culprit,
     _doubted,
+    _lags,
     whose.spoken,
     whose.by_process,
     whose.by_pod,

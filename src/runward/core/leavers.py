@@ -23,6 +23,8 @@ from runward.core import (
 
 _C, _A = failures.Cause, failures.Action
 RULE = "left_first"
+_DEAD_WORKER = "ray_worker_died"
+"""The rule for what Ray writes of a worker that is gone, into the log of its node or of the driver."""
 _OWN_CODES = range(2, 124)
 """Codes with which a program ends by its own decision: one that nobody caught ends with 1."""
 _ASKED = (_C.CANCELLED, _C.PREEMPTED, _C.TIME_LIMIT)
@@ -86,7 +88,7 @@ def find(case: whose.Case) -> list[candidates.Candidate]:
 
 def _of_launcher(candidate: candidates.Candidate, case: whose.Case) -> bool:
     """Whether a launcher speaks of the rank."""
-    told = candidate.tells_end or candidate.rule.startswith("elastic")
+    told = candidate.tells_end or candidate.rule.startswith("elastic") or candidate.rule == _DEAD_WORKER
     return told or case.book.says(candidate.rule, rules.Says.ENDED_FIRST)
 
 
@@ -107,6 +109,8 @@ def _told(case: whose.Case) -> Iterator[Left]:
     first = candidates.first_task(case.found, case.book) if bare else None  # of a node, where ranks speak
     for one in case.found:
         code = (one.fields or {}).get("exitcode", "")
+        if one.rule == _DEAD_WORKER and one.entry is not None and one.rank is not None:
+            yield Left(one.rank, one.entry, None)
         if one.entry is None or one.rank is None or not code.lstrip("-").isdigit():
             continue
         if one is first or one.rule.startswith(("elastic_failed", "spawn")):

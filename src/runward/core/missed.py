@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from runward.core import casebook, failures
+from runward.core import casebook, failures, regexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Suspects:
     """The one node whose ranks these are: all of them, and it holds several."""
     work: casebook.Entry | None = None
     """A work that it does alone and that takes longer than the others wait."""
+    helps: failures.Action | None = None
+    """What helps where the program itself parts it from the others, as it would again after a restart."""
 
     @property
     def rank(self) -> int | None:
@@ -43,3 +45,17 @@ def placed(found: Suspects, book: casebook.Casebook) -> Suspects:
     nodes = known.nodes if len(found.ranks) > 1 else ()
     on = [node for node in nodes if known.on_node(node) == set(found.ranks)]
     return replace(found, node=on[0]) if len(on) == 1 and len(nodes) > 1 else found
+
+
+def lagging(book: casebook.Casebook) -> set[int]:
+    """The ranks of which a tool says that they are slower than the others."""
+    told: set[int] = set()
+    for entry in book.with_field("straggler"):
+        listed = regexes.ready(_LISTED).search(entry.signal.text)
+        told |= {int(number) for number in regexes.ready(_NUMBER).findall(listed[0])} if listed else set()
+        told.add(int(entry.signal.fields["straggler"]))
+    return told
+
+
+_LISTED = r"(?i)\branks['\"]?[ =:#]{0,3}[\[{(]{0,2}\d{1,6}(?:, ?\d{1,6}\b){1,63}"
+_NUMBER = r"\d+"

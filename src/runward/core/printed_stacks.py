@@ -21,7 +21,7 @@ _FRAME = re.compile(
 )
 _WAITS = re.compile(
     r"(?i)all_?reduce|all_?gather|reduce_scatter|all_?to_?all|broadcast|barrier|nccl|gloo|distributed_c10d|synchronize"
-    r"|\bwait\b|stream_?sync|cudaEvent|clip_grad|_reduce\b"
+    r"|\bwait\b|stream_?sync|cudaEvent|clip_grad|_reduce\b|block_until_ready|\bpsum\b"
 )
 _OWN_WAIT = re.compile(
     r"(?i)\b(?:queue|queues|socket|ssl|connection|subprocess|dataloader|popen_\w+)\.py\b"
@@ -30,10 +30,16 @@ _OWN_WAIT = re.compile(
 """Places in which a process waits for its own data, whatever waits within."""
 _BACKWARD = re.compile(r"_run_backward|\bbackward\b")
 """Where a collective waits that begins by itself."""
+_ONE_LINE = re.compile(r"(?i)\b(?:py-spy|(?:call ?)?stack(?: ?trace)?|backtrace)\b")
+"""Words before the frames of a stack that stands in one line."""
+_WITHIN = re.compile(r"[\w.<>]{1,120} \([^()\s]{1,200}:\d{1,7}\)")
+_OUTERMOST_FIRST = re.compile(r"\) ?(?:->|=>|>|→) ?\w")
 _CURRENT = re.compile(r"\s*Current thread ")
+_LINE = 2000
+"""Bytes of a line that may hold a stack."""
 _INNER = 4
 """Innermost frames that tell whether a thread waits for the others."""
-_DUMPS = (b"hread ", b"py-spy", b"stack")
+_DUMPS = (b"hread ", b"py-spy", b"stack", b"backtrace")
 _MAIN = ("MainThread", None)
 
 
@@ -98,6 +104,7 @@ def _stacks(book: casebook.Casebook) -> Iterator[Stack]:
         if any(word in edges.tail for word in _DUMPS):
             start = edges.cut
             yield from _of_text(edges.tail, start, file, book)
+            yield from _of_lines(edges.tail, start, file, book)
 
 
 def _of_text(data: bytes, at: int, file: str | None, book: casebook.Casebook) -> Iterator[Stack]:
@@ -126,6 +133,27 @@ def _of_text(data: bytes, at: int, file: str | None, book: casebook.Casebook) ->
         at += len(raw)
     if frames:
         yield Stack(rank, tuple(frames), head, place, file)
+
+
+def _of_lines(data: bytes, at: int, file: str | None, book: casebook.Casebook) -> Iterator[Stack]:
+    """Stacks that stand in one line each."""
+    for raw in data.splitlines(keepends=True):
+        text = raw[:_LINE].decode("utf-8", "replace").rstrip() if b":" in raw and b"(" in raw else ""
+        frames = _in_one_line(text)
+        if frames:
+            told = _who(text, book)
+            rank = book.rank_of_file(file) if told is None else told
+            yield Stack(rank, frames, text[: text.find(" (")], at, file)
+        at += len(raw)
+
+
+def _in_one_line(text: str) -> tuple[str, ...]:
+    """The frames of a stack that stands in one line, the innermost first."""
+    said = _ONE_LINE.search(text)
+    if said is None:
+        return ()
+    frames = tuple(_WITHIN.findall(text, said.end()))
+    return frames[::-1] if _OUTERMOST_FIRST.search(text, said.end()) else frames
 
 
 def _who(text: str, book: casebook.Casebook) -> int | None:

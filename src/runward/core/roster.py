@@ -47,6 +47,8 @@ _LOCAL = (
 )
 _PS = r"[a-z_][\w-]{0,31}\+? +(?P<pid>\d{2,8}) +[\d.]+ "
 """The front of a line of `ps`."""
+_LEADS = r"(?P<pid>[5-9]\d{3}|\d{5,8}) ?[|>] "
+"""The front of a line of a process whose launcher puts its id before it."""
 _OF_RANKS = r"(?i)\bpids?\b.{0,60}\branks?\b|\branks?\b.{0,60}\bpids?\b"
 _OF_PID = r"[{\[( ](?P<rank>\d{1,6}) ?[:=] ?(?P<pid>\d{3,8})(?=[,;}\]) ]|$)"
 _PID = r"(?i)\bpid(?:\(s\))?['\"]?[ =:#]{0,8}(?P<pid>\d{1,8})(?!\d)|\bprocess (?P<process>\d{2,8})(?= spawned|: | \()"
@@ -87,6 +89,14 @@ class Roster(NamedTuple):
     """How many ranks there are, where all that is said of it agrees."""
     rows: tuple[elastic_table.Row, ...] = ()
     """The entries of a launcher's table."""
+
+
+def _leading(text: str, voice: voices.Voice, ranks: set[int]) -> set[str]:
+    """The id of the process before a line in which it tells a rank, also where it looks like a label."""
+    if (voice.rank or 0) >= voices.MOST_PIDS and ranks - {voice.rank}:
+        return {str(voice.rank)}
+    found = regexes.ready(_LEADS).match(text)
+    return {found["pid"]} if found else set()
 
 
 def learn(book: casebook.Casebook) -> Roster:
@@ -290,6 +300,7 @@ class _Said:
         pids = {found["pid"] or found["process"] for found in processes}
         if not pids and (front.voice.number or 0) >= _LEAST_PID:
             pids = {str(front.voice.number)}
+        pids = pids or _leading(text, front.voice, ranks)
         listed = regexes.ready(_PS).match(text) if not pids else None
         pids = pids or ({listed["pid"]} if listed else set(identities.of(text)))
         pid = pids.pop() if len(pids) == 1 else ""

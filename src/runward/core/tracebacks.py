@@ -299,7 +299,10 @@ class Grouper:
             group.node, group.voice = pods[0], voices.Voice(node=pods[0])
             return
         number = _number_of(group.lead)
-        if group.rank is None and number is not None:
+        if group.rank is None and number is not None and number >= voices.MOST_PIDS:
+            group.bare = group.voice == voices.NOBODY  # a process, which may tell its rank elsewhere
+            group.voice = voices.Voice(f":{number}") if group.bare else group.voice
+        elif group.rank is None and number is not None:
             group.rank, group.named = number, True
 
     def _finish(self, group: _Open, found: re.Match[str], place: signals.Place) -> Traceback:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from runward.core import layouts, speakers
 
 MAX_VOICES = 4096
-_MOST_PIDS = 4096
+MOST_PIDS = 4096
 """Numbers from here on are taken for process ids."""
 _SEVERAL = 2
 """Names that a node may not have at once: what runs there are several."""
@@ -186,7 +186,7 @@ class Voices:
         found = self._of_number(voice.node, voice.number)
         if found is not None or not voice.assumed:
             return found
-        return None if voice.number >= _MOST_PIDS or self._proven().local else voice.number
+        return None if voice.number >= MOST_PIDS or self._proven().local else voice.number
 
     def _any_node(self, node: str) -> bool:
         """Whether a process of `node` may be of any node that is known: it has no name, or one of another kind."""

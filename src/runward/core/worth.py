@@ -67,6 +67,8 @@ LINE = 1000
 """Bytes of a line that are looked at."""
 _FRONT = 80
 """Bytes of a line in which its speaker stands."""
+_NUMBERED = 12
+"""Bytes of a line in which the id of its process stands, with a bar behind."""
 _MOST = 1 << 14
 """Shapes that are remembered."""
 
@@ -110,7 +112,8 @@ class Worth:
 
 
 def _kind(low: bytes) -> Kind:
-    if (_has(_RANKS, low) and _has(_BESIDE, low)) or _has(_COUNTS, low):
+    numbered = low[:1].isdigit() and b" | " in low[:_NUMBERED]
+    if (_has(_RANKS, low) and (numbered or _has(_BESIDE, low))) or _has(_COUNTS, low):
         return Kind.RANK
     if (b"pid" in low and low.startswith(_COUNTED)) or _has(_OWN, low):
         return Kind.RANK
