@@ -63,7 +63,6 @@ class Keyed:
         """As `engines.Engine.stops`."""
         whole, rows = self._whole, self._rows
         found: engines.Stops = []
-        low: _Text = b""
         for stop, part in self._inner(data, start, end):
             place = whole[part]
             if place == _UNMET:
@@ -77,9 +76,12 @@ class Keyed:
                 at = stop - behind
                 if at < 0:
                     continue
-                if nocase:
-                    low = low or data[start:end].lower()
-                if low.startswith(text, at) if nocase else data.startswith(text, start + at, end):
+                there = start + at
+                if nocase:  # few places: to lower the whole text costs more than to look at each of them
+                    same = data[there : min(there + len(text), end)].lower() == text
+                else:
+                    same = data.startswith(text, there, end)
+                if same:
                     found.append((at + len(text), place))
         found.sort()
         return found
