@@ -29,7 +29,8 @@ _HANDLED = (
     r"(?i)\b(?:fall(?:ing|s)? back|fell back|re-?run(?:ning)?|re-?try(?:ing|ied)?"
     r"|tr(?:y|ying) (?:again|once more|batch|the next|a smaller|with|another)|skipp(?:ing|ed)|ignor(?:ing|ed)"
     r"|continuing|going on|carrying on|recovered|restoring|repeat(?:ing|ed)|left out|instead|halving|lowering"
-    r"|reducing|is disabled|disabling|pruned|marked as failed|failed with value)\b"
+    r"|reducing|is disabled|disabling|pruned|marked as failed|failed with value"
+    r"|(?:they|it|files?)(?: are| is)? (?:kept|stays?|remains?)|kept (?:under|in|locally|offline)|saved offline)\b"
 )
 """Words behind it of a program that goes on."""
 _FATAL = (

@@ -180,7 +180,9 @@ def _the_only(known: list[Mount]) -> str | None:
 
 def gather(book: casebook.Casebook, ctx: context.Context) -> list[candidates.Candidate]:
     """A log that breaks off where it writes to a full file system, of a run that failed and does not say of what."""
-    known = mounts(ctx) if ctx.failed else []
+    known = mounts(ctx) if ctx.exit is not None else []
+    if ctx.ended_well:
+        return _unsaved(book, known)
     if not any(one.full for one in known) or len(book.edges) > len(ctx.texts) + 1:
         return []
     ends = [edges.tail[-_LAST:] for edges in book.edges.values()][:1]
@@ -198,6 +200,35 @@ def gather(book: casebook.Casebook, ctx: context.Context) -> list[candidates.Can
 
 
 _LAST, _BROKE_OFF = 400, 22
+_NOT_SAVED = (
+    r"(?i)\b(?:fail(?:ed|ure|s)?|could ?n.t|could not|cannot|can.t|unable|errors?)\b.{0,40}"
+    r"\b(?:sav(?:e|ing)|writ(?:e|ing)|dump|export|store|checkpoint\w*|ckpt|snapshot)\b"
+    r"|\b(?:sav(?:e|ing)|writ(?:e|ing)|checkpoint|export)\w*\b.{0,40}\bfailed\b"
+)
+_SAVED = r"(?i)\b(?:saved|wrote|written|stored|exported)\b"
+
+
+def _unsaved(book: casebook.Casebook, known: list[Mount]) -> list[candidates.Candidate]:
+    """The last save of a run that ended with 0, which failed on a full file system, as no later one did better."""
+    if not any(one.full for one in known):
+        return []
+    text = b"\n".join(edges.tail for edges in book.edges.values()).decode("utf-8", "replace")
+    saves = [line for line in text.splitlines() if regexes.ready(_OF_SAVES).search(line)]
+    last = saves[-1] if saves else ""
+    if not regexes.ready(_NOT_SAVED).search(last):
+        return []
+    on = _named_in(last, known)
+    place = (on.path if on.full else None) if on is not None else _the_only(known)
+    if place is None:
+        return []
+    summary = f"its last save failed, and the file system is full ({place})"
+    made = candidates.Candidate(
+        _C.DISK_FULL, _A.HOLD, _SURE, "beside_disk", summary, source="df", text=last[:300]
+    )
+    return [made._replace(live=True)]
+
+
+_OF_SAVES = _NOT_SAVED + "|" + _SAVED.removeprefix("(?i)")
 
 
 def _on(path: str, known: list[Mount]) -> Mount | None:

@@ -1,4 +1,4 @@
-"""Reports of a diagnosis within a log, as a script prints them behind a run: they tell of a log, and are no events."""
+"""Reports of a diagnosis within a log, and titles of commits, that a script prints: they are no events of the run."""
 
 import copy
 from collections import deque
@@ -12,6 +12,12 @@ _REPORT = (
     rf"[^()\n]{{0,200}}\) -> (?:{'|'.join(failures.Action)})\b(?:\r?\n(?:  [^\n]*)?)*"
 )
 """The verdict, and the indented lines below it."""
+_COMMITS = (
+    r"(?m)^commit [0-9a-f]{40}\b[^\n]*\n(?:(?:Merge|Author(?:Date)?|Commit(?:Date)?|Date):[^\n]*\r?\n){1,5}"
+    r"(?:\r?\n(?: {4}[^\n]*\r?\n)+)*"
+    r"|^(?:(?:\* )?(?=[0-9a-f]{0,11}[a-f])(?=[a-f]{0,11}\d)[0-9a-f]{7,12} (?! )[^\n]+\n){2,}"
+)
+"""What `git log` and `git show` print of a commit, and two or more titles behind their short numbers."""
 _Spans = Mapping[str | None, Sequence[range]]
 
 
@@ -47,6 +53,8 @@ def _spans(edges: casebook.Edges) -> list[range]:
         if _MARK in text:
             matches = regexes.ready(_REPORT.encode()).finditer(text)
             found += [range(at + one.start(), at + one.end()) for one in matches]
+        for one in regexes.ready(_COMMITS.encode()).finditer(text):
+            found.append(range(at + one.start(), at + one.end()))
     return found
 
 

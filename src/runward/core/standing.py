@@ -121,6 +121,9 @@ def _alive(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidat
         return _made(_C.HANG, _A.CHANGE, text, wrong_net[0])
     if hung or _silent(book, ctx):
         return _standing_still(book, ctx)
+    stays = _stays(book)
+    if stays is not None:
+        return stays
     waits = _waits(book)
     if waits is not None:
         return _made(_C.HANG, _A.RESTART, "it makes no step while a process waits for another one", waits)
@@ -173,6 +176,19 @@ def _one_is_missed(book: casebook.Casebook) -> bool:
 
     told = collectives.of_silence(book)
     return told is not None and bool(told.rank)
+
+
+def _stays(book: casebook.Casebook) -> candidates.Candidate | None:
+    if not book.of_rule("stands_at_step"):
+        return None
+    from runward.core import stays_at  # noqa: PLC0415 -- few runs say so
+
+    found = stays_at.find(book, busy=_busy(book))
+    if found is None:
+        return None
+    cause = _C.DATALOADER if found.for_data else _C.HANG
+    text = f"it says again and again that it stands at step {found.step}, for {found.seconds:.0f} s"
+    return _made(cause, _A.RESTART, text, found.entry)
 
 
 def _waits(book: casebook.Casebook) -> casebook.Entry | None:
