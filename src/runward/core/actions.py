@@ -159,7 +159,7 @@ def _of_timeout(book: casebook.Casebook, suspects: "missed.Suspects | None") -> 
 
     if unlike_calls.split(book) is not None or unlike_calls.torn(book) is not None:
         return _A.HOLD
-    worked = suspects is not None and suspects.work is not None
+    worked = suspects is not None and (suspects.work is not None or suspects.setup)
     if worked or _at_start(book):
         return _A.CHANGE
     return _A.RESTART_ELSEWHERE if suspects is not None and suspects.node else None

@@ -35,6 +35,8 @@ def action(chosen: "candidates.Candidate", book: casebook.Casebook) -> failures.
         return _A.CHANGE
     if chosen.rule == "k8s_liveness" and not book.progress and book.entries(signals.Role.PHASE):
         return _A.HOLD  # it was still busy with its start, as it will be again
+    if chosen.cause in _OF_PEERS and _at_loopback(book):
+        return _A.CHANGE
     if _no_way(chosen, book):
         return _A.RESTART_ELSEWHERE
     return _A.CHANGE if _outwaited(chosen, book) else None
@@ -45,6 +47,15 @@ _NO_WAY = (
     r"|\bibv_modify_qp\b.{0,60}(?:\b110\b|\btimed out)"
 )
 _OF_PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS)
+
+
+def _at_loopback(book: casebook.Casebook) -> bool:
+    """Whether one rank sends its peers to themselves."""
+    if book.progress:
+        return False
+    from runward.core import unlike_setups  # noqa: PLC0415 -- only for these
+
+    return unlike_setups.loopback(book) is not None
 
 
 def _no_way(chosen: "candidates.Candidate", book: casebook.Casebook) -> bool:

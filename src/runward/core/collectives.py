@@ -9,6 +9,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from runward.core import (
+    blocked,
     broken_links,
     candidates,
     casebook,
@@ -22,6 +23,7 @@ from runward.core import (
     signals,
     uneven,
     unlike_calls,
+    unlike_setups,
 )
 
 _ENOUGH = 3
@@ -49,6 +51,8 @@ def _missed(
         or _counters(book)
         or _sequences(book)
         or _logged(book)
+        or blocked.waits(book)
+        or unlike_setups.loopback(book)
         or _other_call(book)
         or own_links.cut_off(book)
         or uneven.in_other_calls(book)

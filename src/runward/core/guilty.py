@@ -74,6 +74,7 @@ def rank(
     odd = _first_agents(case) if odd is None else odd
     odd = _first_bad(case) if odd is None else odd
     odd = _uneven(case) if odd is None else odd
+    odd = _unlike(case) if odd is None else odd
     if odd is not None or _everyones(case):
         return odd
     if chosen.cause in _LOST:
@@ -113,6 +114,8 @@ def _everyones(case: whose.Case) -> bool:
         return True
     if chosen.cause in _SAVED and case.book.with_field("several"):
         return True  # a gathered report of a checkpoint names them
+    if any(one.rule == numerics.REPORTS and one.rank is None and numerics.of_one(one) for one in case.found):
+        return True  # several lost their numbers in one step, before any could have it from another
     if around and chosen.rank is None:
         own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
         return len(own) >= _SEVERAL or _said_by_several(case)
@@ -315,13 +318,36 @@ def _uneven(case: whose.Case) -> int | None:
 
 
 def _lags(case: whose.Case) -> int | None:
-    """The one rank that was found to lag behind, where a training was ended for that."""
-    if case.chosen.rule != "straggler_ended":
+    """The one rank that was found to lag behind, where a training was ended for that or a GPU runs slowed down."""
+    if case.chosen.rule not in ("straggler_ended", "gpu_slowdown"):
         return None
     from runward.core import missed  # noqa: PLC0415 -- see `_missed`
 
     ranks = missed.lagging(case.book)
     return ranks.pop() if len(ranks) == 1 else None
+
+
+_OF_SETUP = (_C.CONFIG_ERROR, _C.NCCL_ERROR, _C.RENDEZVOUS)
+
+
+def _unlike(case: whose.Case) -> int | None:
+    """The one rank that was set up unlike all others, where those that meet do not fit together."""
+    shared = case.book.says(case.chosen.rule, rules.Says.SHARED)
+    if case.chosen.cause not in _OF_SETUP or not (shared or case.chosen.rank is None) or case.book.progress:
+        return None
+    from runward.core import unlike_setups  # noqa: PLC0415 -- few logs tell of it
+
+    told = unlike_setups.other(case.book) if shared else unlike_setups.loopback(case.book)
+    return told.rank if told is not None else _with_a_fault(case)
+
+
+def _with_a_fault(case: whose.Case) -> int | None:
+    """The one rank whose own error of NCCL is none of a lost peer, where the line of the cause names nobody."""
+    if case.chosen.rank is not None or not case.chosen.rule.startswith("nccl_"):
+        return None
+    told = [one for one in case.found if one.cause is _C.NCCL_ERROR and one.rank is not None]
+    ranks = {one.rank for one in told if not lost_peer(one, case.book)}
+    return ranks.pop() if len(ranks) == 1 and ranks < {one.rank for one in told} else None
 
 
 def _doubted(case: whose.Case) -> int | None:

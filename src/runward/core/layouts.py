@@ -118,7 +118,7 @@ def proven(heard: Heard) -> Layout:
             silent.setdefault(kind(node), []).append(node)
     return Layout(
         bases=bases,
-        line=_line(bases),
+        line=_line(bases) or _counted(heard),
         local=_local(heard),
         through=_through(heard),
         sizes=_sizes(heard),
@@ -249,6 +249,21 @@ def _bases(heard: Heard) -> dict[str, int]:
         if len(ranks) > 1 or base < 0 or bases.setdefault(node, base) != base:
             return {}
     return bases if len(set(bases.values())) == len(bases) else {}
+
+
+def _counted(heard: Heard) -> tuple[int, int] | None:
+    """As `_line`, where the ranks of each machine lie in the block that the number in its name counts, from 0 or 1."""
+    told = {name: ranks for name, ranks in heard.nodes.items() if ranks}
+    at = {name: found for name in told if (found := index(name)) is not None}
+    if len(told) < _FEW or len(set(at.values())) < len(told) or len(set(map(kind, told))) > 1:
+        return None
+    fitting = [
+        (-first * size, size)
+        for size in _sizes(heard)
+        for first in (0, 1)
+        if all(rank // size == at[name] - first for name, ranks in told.items() for rank in ranks)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _line(bases: dict[str, int]) -> tuple[int, int] | None:

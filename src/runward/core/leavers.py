@@ -240,7 +240,8 @@ def _last_words(left: Left, case: whose.Case) -> Words | None:
         rank = front.rank if front.rank is not None else case.book.voices.rank(front.voice)
         if regexes.ready(_NOISE).match(text):
             continue
-        said = offset not in known and regexes.ready(_WORDS).search(front.body) and not text[:1].isspace()
+        inner = text[:2].isspace()  # what Fortran prints begins with one blank
+        said = offset not in known and regexes.ready(_WORDS).search(front.body) and not inner
         if rank == left.rank or (rank is None and nearest and regexes.ready(_COMPLAINT).search(front.body)):
             ends = (file, offset) in stops or bool(regexes.ready(_ENDING).search(front.body))
             return Words(text.rstrip(), offset, front.level in signals.CALM, ends) if said else None

@@ -23,6 +23,9 @@ class Suspects:
     helps: failures.Action | None = None
     """What helps where the program itself parts it from the others, as it would again after a restart."""
 
+    setup: bool = False
+    """Whether it is set up unlike the others: it would be so again."""
+
     @property
     def rank(self) -> int | None:
         """The one, where it is one."""

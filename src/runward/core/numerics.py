@@ -26,12 +26,28 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
     A loss that one rank alone reports is that of all: it accuses nobody. Of several that report, the one is accused
     that was bad in the first bad step while the others were not.
     """
-    samples = _by_step(list(book.samples))
+    samples = _own(_by_step(list(book.samples)))
     found = _unstable(samples, book, ctx)
     if found is None or found.entry is None or _alone(found.entry, samples):
         return found
     unsigned = found.entry.signal._replace(rank=None, voice=voices.NOBODY)
     return found._replace(entry=found.entry._replace(signal=unsigned))
+
+
+_OF_ONE = r"(?i)\b(?:own|local|unreduced|replica|micro_?batch|per_rank|rank)[_ ](?:\w{1,12}[_ ])?loss\b"
+"""Of a loss before it is that of all."""
+
+
+def of_one(found: candidates.Candidate) -> bool:
+    """Whether it is about the loss of a single rank."""
+    return regexes.ready(_OF_ONE).search(found.text) is not None
+
+
+def _own(samples: list[casebook.Sample]) -> list[casebook.Sample]:
+    """The reports of losses of single ranks, where several ranks tell theirs: that of all says nothing of one."""
+    own = [one for one in samples if regexes.ready(_OF_ONE).search(one.entry.signal.text)]
+    ranks = {one.entry.signal.rank for one in own} - {None}
+    return own if len(ranks) > 1 and any(map(bad, own)) else samples
 
 
 def _by_step(samples: list[casebook.Sample]) -> list[casebook.Sample]:

@@ -181,6 +181,8 @@ class Voices:
             return self._of_pod(voice.node) if voice.node and not voice.name else None
         if voice.local:
             return self.local(voice.number, voice.node)
+        if voice.assumed and not voice.node and f"w{voice.number}" in self._heard.nodes:
+            return self.only(f"w{voice.number}")  # a machine, as ranks sign beside it
         if voice.assumed and not voice.node and self._proven().through:
             return voice.number
         found = self._of_number(voice.node, voice.number)

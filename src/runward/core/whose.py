@@ -14,6 +14,7 @@ from runward.core import (
     homes,
     identities,
     layouts,
+    node_labels,
     prefixes,
     regexes,
     roster,
@@ -71,6 +72,10 @@ def sure(candidate: candidates.Candidate, book: casebook.Casebook) -> candidates
     entry = candidate.entry
     if entry is not None and candidate.rule.startswith("slurm_task") and _of_launchers(book):
         return candidate._replace(entry=entry._replace(signal=entry.signal._replace(rank=None)))
+    if entry is not None and node_labels.of_node(entry.signal):
+        return candidate._replace(
+            entry=entry._replace(signal=entry.signal._replace(rank=None, voice=voices.NOBODY))
+        )
     if entry is None or not (entry.signal.voice.tag or _counts_from_one(entry.signal, book)):
         return candidate
     start = re.compile(rb"^[ \t]*" + re.escape(entry.signal.voice.tag.encode()) + rb" ", re.MULTILINE)
@@ -186,7 +191,8 @@ def by_node(case: Case) -> int | None:
     edges = case.book.edges.get(signals.whole(signal.file)) if rank is None else None
     # a machine may be called by its address elsewhere
     rank = case.book.voices.only(edges.node) if edges is not None and edges.node else rank
-    return _labelled(about or signal.text, case.book) if rank is None else rank
+    rank = _labelled(about or signal.text, case.book) if rank is None else rank
+    return node_labels.signing(about or signal.fields.get("node", ""), case.book) if rank is None else rank
 
 
 _ON_HOST = (
@@ -273,6 +279,7 @@ def own(case: Case) -> int | None:
     if len(said) == 1:
         return said.pop()
     alone = len(book.nodes) <= 1 and max(book.ranks, default=0) < layouts.MOST_LOCAL
+    alone = alone and not node_labels.others(signal.node or "", book)
     return signal.local_rank if signal.local_rank is not None and alone and not said else None
 
 
