@@ -89,3 +89,16 @@ def test_a_dump_that_an_error_of_nccl_asks_for_is_no_time_out():
         "  exitcode  : -9 (pid: 603)\n"
     )
     assert judging.blame(log) == ("killed", "restart", 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(f"INFO fit: {sentence}" for sentence, _, _ in _SENTENCES),
+        "  W upload part 5: HTTP 503 SlowDown, once more",
+        "HTTP 404 for a.bin",
+    ],
+)
+def test_what_no_front_calls_an_error_tells_nothing_of_a_live_run(line):
+    log = f"{_STEPS}{line}\nshard 1/9 written\nshard 2/9 written\n"
+    assert judging.answer(log, exit_code=None, process="running", silent_s=13) == ("none", "none")
