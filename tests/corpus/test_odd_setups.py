@@ -1,5 +1,7 @@
 """The one rank that was set up unlike all others, and that lost its numbers or stood still before them."""
 
+import re
+
 import pytest
 
 from corpus import judging
@@ -25,6 +27,15 @@ def test_of_those_that_do_not_fit_together_the_odd_one_is_to_blame(line: str, us
     assert judging.guess(_each(line, usual, {3: odd}) + _UNFIT) == ("config_error", 3)
 
 
+def test_an_odd_version_explains_what_another_rank_says_of_its_call() -> None:
+    usage = "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, invalid usage, NCCL version 2.21.5\n"
+    told = "".join(
+        f"rank {rank}: cuda 12.4 nccl {'2.19.3' if rank == 2 else '2.21.5'}\n" for rank in range(4)
+    )
+    assert judging.guess(told.replace("cuda 12.4 ", "") + usage)[1] == 2
+    assert judging.guess(told.replace("2.19.3", "2.21.5") + usage)[1] == 0
+
+
 @pytest.mark.parametrize(("line", "usual", "odd"), _SETUPS)
 def test_without_one_odd_rank_nobody_is(line: str, usual: str, odd: str) -> None:
     assert judging.guess(_each(line, usual, {}) + _UNFIT)[1] is None
@@ -37,7 +48,13 @@ _FAR = "".join(_MESH.format(rank) for rank in (0, 3))
 
 
 @pytest.mark.parametrize(
-    "line", ["[rank{}] gloo device: {}", "[rank{}]: listening on {}:4411", "rank {}: advertised address {}"]
+    "line",
+    [
+        "[rank{}] gloo device: {}",
+        "[rank{}]: NCCL INFO Bootstrap : Using eth0:{}<0>",
+        "[rank{}]: listening on {}:4411",
+        "rank {}: advertised address {}",
+    ],
 )
 def test_who_gives_the_loopback_address_sends_its_peers_to_themselves(line: str) -> None:
     told = "".join(
@@ -46,11 +63,7 @@ def test_who_gives_the_loopback_address_sends_its_peers_to_themselves(line: str)
     assert judging.blame(told + _FAR) == ("distributed_timeout", "change", 2)
     here = "".join(line.format(rank, "127.0.0.1") + "\n" for rank in range(4))
     assert judging.blame(here + _FAR)[1:] == ("restart", None)
-    seeks = (
-        told.replace("device", "connecting")
-        .replace("listening on", "connect to")
-        .replace("advertised", "peer")
-    )
+    seeks = re.sub("Bootstrap : Using|device|listening on|advertised", "connecting to", told)
     assert judging.blame(seeks + _FAR)[1:] == ("restart", None)
 
 
@@ -93,6 +106,19 @@ def test_a_loss_of_its_own_tells_who_lost_its_numbers_first(unit: str, loss: str
     assert judging.guess(said(40) + said(41, 1, 3) + _STOP) == ("numerical_instability", None)
 
 
+_BEFORE = "[rank{}]: {} before all-reduce is {} at 41\n"
+_AFTER = "[rank0]: {} after all-reduce is nan at 41\n"
+
+
+@pytest.mark.parametrize("what", ["loss", "grad norm", "gradient of layers.3"])
+def test_what_a_rank_says_of_its_own_numbers_before_all_share_them_counts(what: str) -> None:
+    one = _BEFORE.format(1, what, "2.4") + _BEFORE.format(3, what, "nan") + _AFTER.format(what)
+    assert judging.guess(_STEPS + one + _STOP) == ("numerical_instability", 3)
+    assert judging.guess(_STEPS + one.replace("2.4", "nan") + _STOP) == ("numerical_instability", None)
+    checked = "[rank3]: local check: no nan in 41 tensors\n"
+    assert judging.guess(_STEPS + checked + _STOP) == ("numerical_instability", 0)
+
+
 _WAITS = "nid07 kernel: INFO: task {}:{} blocked for more than 241 seconds.\n"
 _WATCHDOG = (
     "[rank{0}]:[E223 09:30:00.118211873 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation"
@@ -125,27 +151,43 @@ def test_the_number_before_what_a_tool_shows_is_a_rank_where_it_fits_its_gpu() -
     assert judging.guess(_STEPS + _MEASURED.format(53) + "6: " + _HOT.format(5)) == ("gpu_hardware", 53)
 
 
-_SPAWNED = "w{}: [2031-02-02 06:00:12,118] [INFO] [launch.py:256:main] process {} spawned with command: ['python', '--local_rank={}']\n"
-_XID = "w3: kernel: NVRM: Xid (PCI:0000:9d:00): 119, pid=990, name=python, Timeout after 45s of waiting for RPC response from GPU5 GSP!\n"
+_SPAWNED = "{}: [2031-02-02 06:00:12,118] [INFO] [launch.py:256:main] process {} spawned with command: ['python', '--local_rank={}']\n"
+_XID = "{}: kernel: NVRM: Xid (PCI:0000:9d:00): 119, pid=990, name=python, Timeout after 45s of waiting for RPC response from GPU5 GSP!\n"
 
 
-def test_machines_are_counted_as_their_blocks_of_ranks_are() -> None:
-    told = "".join(f"w{node}: [rank{rank}]: step {node}\n" for node, rank in ((0, 1), (1, 8), (3, 30)))
-    spawned = _SPAWNED.format(3, 990, 2)
-    assert judging.guess(told + spawned + _XID) == ("gpu_hardware", 26)
-    assert judging.guess(told.replace("rank8", "rank20") + spawned + _XID) == ("gpu_hardware", None)
-    assert judging.guess(told.partition("w3")[0] + spawned + _XID) == ("gpu_hardware", None)
+@pytest.mark.parametrize("name", ["w{}", "gpu-{}", "node{}", "cn0{}"])
+def test_machines_are_counted_as_their_blocks_of_ranks_are(name: str) -> None:
+    told = "".join(
+        f"{name.format(node)}: [rank{rank}]: step {node}\n" for node, rank in ((1, 9), (2, 16), (4, 38))
+    )
+    four = name.format(4)
+    here = _SPAWNED.format(four, 990, 2) + _XID.format(four)
+    assert judging.guess(told + here) == ("gpu_hardware", 34)
+    assert judging.guess(told.replace("rank16", "rank28") + here) == ("gpu_hardware", None)
+    assert judging.guess(told.partition(four)[0] + here) == ("gpu_hardware", None)
+
+
+@pytest.mark.parametrize("name", ["w{}", "gpu-{}"])
+def test_a_machine_with_several_ranks_is_none_of_them(name: str) -> None:
+    told = "".join(f"{name.format(node)}: [rank{node * 8 + 1}]: step {node}\n" for node in range(4))
+    fault = judging.said(f"{name.format(2)}: ", "Traceback (most recent call last):\nKeyError: 'mask'")
+    assert judging.guess(told + fault) == ("exception", None)
+    alone = "".join(f"{name.format(node)}: [rank{node}]: step {node}\n" for node in range(4))
+    assert judging.guess(alone + fault) == ("exception", 2)
 
 
 _LOST = "srun: error: Node failure on cn-112\n"
 
 
-def test_the_log_in_which_a_machine_signs_is_that_of_its_rank() -> None:
+@pytest.mark.parametrize(
+    "head", ["cn-112: ", "host cn-112\n", "[cn-112] ", "running on node cn-112.cluster\n"]
+)
+def test_the_log_in_which_a_machine_signs_is_that_of_its_rank(head: str) -> None:
     logs = {f"task{rank}.out": _STEPS for rank in range(4)} | {"slurm.out": _LOST}
-    signed = {**logs, "task2.out": "cn-112: " + _STEPS}
+    signed = {**logs, "task2.out": head + _STEPS}
     assert judging.guess(signed) == ("node_failure", 2)
-    assert judging.guess({**signed, "task1.out": "cn-112: " + _STEPS}) == ("node_failure", None)
-    lost = "[rank3]: socketProgress: Connection closed by remote peer cn-112\n"
+    assert judging.guess({**signed, "task1.out": head + _STEPS}) == ("node_failure", None)
+    lost = "host cn-112 unreachable\n[rank3]: socketProgress: Connection closed by remote peer cn-112\n"
     assert judging.guess({**logs, "task3.out": _STEPS + lost}) == ("node_failure", None)
 
 

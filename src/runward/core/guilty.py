@@ -9,6 +9,7 @@ from runward.core import (
     failures,
     layouts,
     numerics,
+    own_numbers,
     prefixes,
     regexes,
     roster,
@@ -87,7 +88,11 @@ def _first_bad(case: whose.Case) -> int | None:
     """The one rank whose loss was no number at a step at which those of others were: from it all others have it."""
     if case.chosen.cause is not _C.NUMERICAL_INSTABILITY:
         return None
-    return next((one.rank for one in case.found if one.rule == numerics.REPORTS), None)
+    reported = next((one.rank for one in case.found if one.rule == numerics.REPORTS), None)
+    if reported is not None:
+        return reported
+    own = own_numbers.ranks(case.book)
+    return own.pop() if len(own) == 1 else None
 
 
 def _first_agents(case: whose.Case) -> int | None:
@@ -114,8 +119,8 @@ def _everyones(case: whose.Case) -> bool:
         return True
     if chosen.cause in _SAVED and case.book.with_field("several"):
         return True  # a gathered report of a checkpoint names them
-    if any(one.rule == numerics.REPORTS and one.rank is None and numerics.of_one(one) for one in case.found):
-        return True  # several lost their numbers in one step, before any could have it from another
+    if chosen.cause is _C.NUMERICAL_INSTABILITY and len(own_numbers.ranks(case.book)) > 1:
+        return True  # several lost their numbers before any could have it from another
     if around and chosen.rank is None:
         own = {row.rank for row in case.known.rows if not row.code.startswith("-")}
         return len(own) >= _SEVERAL or _said_by_several(case)
@@ -333,11 +338,13 @@ _OF_SETUP = (_C.CONFIG_ERROR, _C.NCCL_ERROR, _C.RENDEZVOUS)
 def _unlike(case: whose.Case) -> int | None:
     """The one rank that was set up unlike all others, where those that meet do not fit together."""
     shared = case.book.says(case.chosen.rule, rules.Says.SHARED)
-    if case.chosen.cause not in _OF_SETUP or not (shared or case.chosen.rank is None) or case.book.progress:
+    nccls = case.chosen.rule.startswith("nccl_")
+    own = case.chosen.rank is not None and not shared and not nccls
+    if case.chosen.cause not in _OF_SETUP or own or case.book.progress:
         return None
     from runward.core import unlike_setups  # noqa: PLC0415 -- few logs tell of it
 
-    told = unlike_setups.other(case.book) if shared else unlike_setups.loopback(case.book)
+    told = unlike_setups.other(case.book, versions=not shared) or unlike_setups.loopback(case.book)
     return told.rank if told is not None else _with_a_fault(case)
 
 

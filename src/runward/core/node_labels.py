@@ -41,12 +41,25 @@ def others(node: str, book: casebook.Casebook) -> bool:
     return False
 
 
-def signing(node: str, book: casebook.Casebook) -> int | None:
-    """The rank in whose log alone lines begin with the name of a machine."""
-    name = voices.short(node)
-    if not name:
-        return None
-    front = re.compile(rb"(?m)^\[?" + re.escape(name.encode()) + rb"(?:\.[\w.-]{1,80})?(?:\]|[:| ])")
-    logs = [(file, edges.text) for file, edges in book.edges.items()]
-    ranks = {book.rank_of_file(file) for file, text in logs if name.encode() in text and front.search(text)}
+_MACHINE = r"(?<![\w./-])[A-Za-z](?=[\w.]{0,40}[\d-])[\w.-]{1,60}\w(?![\w/-])"
+_PLACED = rb"(?:(?:running |started )?(?:on )?(?:host(?:_?name)?|node|machine|server)|(?:running|started) on)[ :=]{1,3}"
+"""Words before the name of the machine on which a log was written."""
+
+
+def signing(about: str, text: str, book: casebook.Casebook) -> int | None:
+    """The rank in whose log alone a machine signs: that which a line is about, else one that its text names."""
+    named = [voices.short(about)] if about else regexes.ready(_MACHINE).findall(text)[:_NAMES]
+    ranks = {rank for name in named for rank in _signed(voices.short(name), book)}
     return ranks.pop() if len(ranks) == 1 else None
+
+
+_NAMES = 6
+
+
+def _signed(name: str, book: casebook.Casebook) -> set[int | None]:
+    """The ranks, None for those of whom it is not known, in whose logs lines begin with a name."""
+    word = re.escape(name.encode()) + rb"(?:\.[\w.-]{1,80})?"
+    front = rb"(?m)^(?:\[?" + word + rb"(?:\]|[:| ])|" + _PLACED + word + rb"[,;)\]]?\s*$)"
+    logs = [(file, edges.text) for file, edges in book.edges.items()]
+    signed = [file for file, text in logs if name.encode() in text and re.search(front, text)]
+    return {book.rank_of_file(file) for file in signed}

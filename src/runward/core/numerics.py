@@ -38,11 +38,6 @@ _OF_ONE = r"(?i)\b(?:own|local|unreduced|replica|micro_?batch|per_rank|rank)[_ ]
 """Of a loss before it is that of all."""
 
 
-def of_one(found: candidates.Candidate) -> bool:
-    """Whether it is about the loss of a single rank."""
-    return regexes.ready(_OF_ONE).search(found.text) is not None
-
-
 def _own(samples: list[casebook.Sample]) -> list[casebook.Sample]:
     """The reports of losses of single ranks, where several ranks tell theirs: that of all says nothing of one."""
     own = [one for one in samples if regexes.ready(_OF_ONE).search(one.entry.signal.text)]

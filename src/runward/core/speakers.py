@@ -165,7 +165,7 @@ _BARE = (
             rf"| (?!(?:{_OF_STEPS})\b)[a-z][\w.-]{{0,40}}:? (?=\S))"
         ),
     ),
-    ("w", r"(?P<node>w\d{1,5}): (?=\[rank\d|kernel: )"),
+    ("wg", r"(?P<node>(?:w|gpu-?)\d{1,5}): (?=\[rank\d|kernel: )"),
     (_SMALL, r"(?P<node>(?=[a-z.-]{0,60}\d)[a-z][a-z0-9.-]{0,80}) › [\w.-]{1,60} (?=\S)"),
     ("dgGhHpPrRtTwW", rf"{_NO_HOST}{_PROCESS}[-_ #]?(?P<number>{_NUMBER}){_OF}(?:_\d)?(?:: | +\| | ?> )"),
     (

@@ -3,14 +3,15 @@
 Those that meet say only that they do not fit together; what each said of itself before tells which one is to blame.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 from runward.core import casebook, failures, missed, prefixes, regexes
 
 _VERSION = (
-    r"(?i)\b(?P<what>nccl|rccl|hccl|cuda|driver|py)?(?:torch|thon)?[ _-]?version[ :=]{1,3}v?"
-    r"(?P<value>\d{1,4}\.[\w.+-]{1,40})"
+    r"(?i)\b(?P<what>[nrh]ccl|cuda|cudnn|driver|(?:py)?torch|python|jax|libfabric|plugin)"
+    r"(?:[ _-]?version)?['\"]?[ :=/]{1,3}v?(?P<value>\d{1,4}\.[\w.+-]{1,40})"
 )
 _LIBRARY = (
     r"(?i)\b(?P<what>load(?:ed|ing)?|using|from|path|library)\b[^/]{0,40}"
@@ -22,29 +23,30 @@ _INTERFACE = (
 )
 _GID = r"(?i)\b(?P<what>GID)(?: index)?[ :=]{1,3}(?P<value>\d{1,3})\b"
 _SETUPS = (
-    (b"ersion", _VERSION),
+    (b".", _VERSION),
     (b".so", _LIBRARY),
     (b"sing ", _INTERFACE),
     (b"IFNAME", _INTERFACE),
     (b"GID", _GID),
     (b"gid", _GID),
 )
-_ADDRESS = r"(?<![\w.:])(?P<value>\d{1,3}(?:\.\d{1,3}){3})\b"
+_ADDRESS = r"(?<![\w.])(?P<value>\d{1,3}(?:\.\d{1,3}){3})\b"
 _ANNOUNCES = (
     r"(?i)\b(?:device|addr(?:ess)?|ip|host|listen\w*|bind\w*|bound|publish\w*|advertis\w*|announc\w*|using|endpoint"
     r"|interface|register\w*)\b"
 )
 _SEEKS = r"(?i)\b(?:connect\w*|refused|failed|master|peer|store|remote|from|proxy|rendezvous|rdzv)\b"
 """Words of a line about the address of somebody else."""
-_DIGITS = r"\d+"
+_UNLIKE = r"\d+|\b\w{1,20}:?\[?$"
+"""Numbers, and the interface right before an address: what differs from rank to rank."""
 _LOOP = "127."
-_FEW, _LINE, _MOST = 3, 400, 4096
+_FEW, _LINE, _MOST = 3, 400, 2048
 Told = Iterator[tuple[int, str, failures.Evidence]]
 
 
-def other(book: casebook.Casebook) -> missed.Suspects | None:
-    """The one rank that tells another version, library, interface or index than all others, in the words of all."""
-    return _odd(book, _SETUPS, _unlike)
+def other(book: casebook.Casebook, *, versions: bool) -> missed.Suspects | None:
+    """The one rank that tells another version than all others in the words of all; or library, interface, index."""
+    return _odd(book, _SETUPS[:1] if versions else _SETUPS, _unlike)
 
 
 def loopback(book: casebook.Casebook) -> missed.Suspects | None:
@@ -62,13 +64,13 @@ def _odd(
     told: dict[str, dict[int, str]] = {}
     proofs: dict[tuple[str, int], failures.Evidence] = {}
     for word, pattern in setups:
-        for rank, text, proof in _lines(book, word):
+        for rank, text, proof in _lines(book, word, pattern):
             body = prefixes.split(text).body
             found = regexes.ready(pattern).search(body)
             said = body[: found.start("value")] if found else ""
             if found is None or (judge is _at_loopback and not _announced(said)):
                 continue
-            key = f"{pattern[:20]} {regexes.ready(_DIGITS).sub('', said)}"
+            key = f"{pattern[:20]} {regexes.ready(_UNLIKE).sub('', said)}"
             told.setdefault(key, {}).setdefault(rank, found["value"])
             proofs.setdefault((key, rank), proof)
     for key, own in told.items():
@@ -97,22 +99,21 @@ def _announced(body: str) -> bool:
     return bool(regexes.ready(_ANNOUNCES).search(body)) and not regexes.ready(_SEEKS).search(body)
 
 
-def _lines(book: casebook.Casebook, word: bytes) -> Told:
-    """The first lines of ranks that hold a word."""
+def _lines(book: casebook.Casebook, word: bytes, pattern: str) -> Told:
+    """The first lines of ranks that hold a word and match a pattern."""
+    seek = re.compile(pattern.encode())
     for file, edges in book.edges.items():
         text, at, left = edges.text, 0, _MOST
         for raw in text.splitlines(keepends=True) if word in text else ():
-            if word in raw and left:
-                left -= 1
-                line = raw[:_LINE].decode("utf-8", "replace")
-                front = prefixes.on(prefixes.split(line), edges.node)
-                rank = front.rank if front.rank is not None else book.voices.rank(front.voice)
-                rank = book.rank_of_file(file) if rank is None else rank
-                if rank is not None:
-                    place = at if at < len(edges.head) else at + edges.size - len(text)
-                    yield (
-                        rank,
-                        line,
-                        failures.Evidence(line.strip(), file=file, offset=place, rank=rank, source="log"),
-                    )
-            at += len(raw)
+            start, at = at, at + len(raw)
+            if not left or word not in raw or not seek.search(raw[:_LINE]):
+                continue
+            left -= 1
+            line = raw[:_LINE].decode("utf-8", "replace")
+            front = prefixes.on(prefixes.split(line), edges.node)
+            rank = front.rank if front.rank is not None else book.voices.rank(front.voice)
+            rank = book.rank_of_file(file) if rank is None else rank
+            if rank is not None:
+                place = start if start < len(edges.head) else start + edges.size - len(text)
+                proof = failures.Evidence(line.strip(), file=file, offset=place, rank=rank, source="log")
+                yield rank, line, proof

@@ -15,6 +15,8 @@ MOST_PIDS = 4096
 """Numbers from here on are taken for process ids."""
 _SEVERAL = 2
 """Names that a node may not have at once: what runs there are several."""
+_MACHINES = ("w", "gpu-", "gpu")
+"""Words before the numbers of machines that may also be those of processes."""
 _Key = TypeVar("_Key", str, tuple[str, int])
 
 
@@ -140,6 +142,7 @@ class Voices:
         """A process is the one with this local number on `node`."""
         node = short(node)
         self.on(node, ())
+        self.per_node(number + 1)
         for name in (f":{pid}", f"{node}:{pid}"):
             if name in self._places or len(self._places) < MAX_VOICES:
                 known = self._places.setdefault(name, set())
@@ -181,14 +184,20 @@ class Voices:
             return self._of_pod(voice.node) if voice.node and not voice.name else None
         if voice.local:
             return self.local(voice.number, voice.node)
-        if voice.assumed and not voice.node and f"w{voice.number}" in self._heard.nodes:
-            return self.only(f"w{voice.number}")  # a machine, as ranks sign beside it
+        machine = self._machine(voice.number) if voice.assumed and not voice.node else ""
+        if machine:
+            return self.only(machine)  # as ranks sign beside it
         if voice.assumed and not voice.node and self._proven().through:
             return voice.number
         found = self._of_number(voice.node, voice.number)
         if found is not None or not voice.assumed:
             return found
         return None if voice.number >= MOST_PIDS or self._proven().local else voice.number
+
+    def _machine(self, number: int) -> str:
+        """The machine with this number of which no more than the number is read; empty where there is none."""
+        names = (f"{word}{number}" for word in _MACHINES)
+        return next((name for name in names if name in self._heard.nodes), "")
 
     def _any_node(self, node: str) -> bool:
         """Whether a process of `node` may be of any node that is known: it has no name, or one of another kind."""

@@ -192,7 +192,8 @@ def by_node(case: Case) -> int | None:
     # a machine may be called by its address elsewhere
     rank = case.book.voices.only(edges.node) if edges is not None and edges.node else rank
     rank = _labelled(about or signal.text, case.book) if rank is None else rank
-    return node_labels.signing(about or signal.fields.get("node", ""), case.book) if rank is None else rank
+    name = about or signal.fields.get("node", "")
+    return node_labels.signing(name, signal.text, case.book) if rank is None else rank
 
 
 _ON_HOST = (
