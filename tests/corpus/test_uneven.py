@@ -58,3 +58,49 @@ def test_the_rank_that_alone_ran_out_of_data_is_the_one_that_others_wait_for(
     words: str, rank: int | None
 ) -> None:
     assert judging.guess(_STEPS + words + _torn(odd=3), exit_code=1) == ("nccl_timeout", rank)
+
+
+_WAITS = (
+    "[rank{n}]:[E1006 11:30:0{n}.410092 ProcessGroupNCCL.cpp:629] [Rank {n}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=902, OpType=ALLREDUCE, NumelIn=65536, NumelOut=65536, Timeout(ms)=900000) ran for 900044 "
+    "milliseconds before timing out.\n"
+)
+_TWO = _WAITS.format(n=1) + _WAITS.format(n=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "rank"),
+    [
+        ("[rank2] iterator exhausted, goodbye\n[rank2] done.\n", 2),
+        ("[rank0] ran out of samples after 880\n[rank0] Training complete.\n", 0),
+        ("[rank2] its dataloader ended after 880 of 900 steps\n", 2),
+        ("[rank0] done after 880 batches\n[rank2] done after 871 batches\n", None),
+    ],
+    ids=["one", "the-first", "early", "unlike-numbers"],
+)
+def test_who_left_for_want_of_data_is_awaited_in_vain_whatever_ended_well(
+    words: str, rank: int | None
+) -> None:
+    assert judging.blame(_STEPS + words + _TWO) == ("nccl_timeout", "change", rank)
+
+
+@pytest.mark.parametrize(
+    ("words", "judged"),
+    [
+        ("[rank0] done after 880 batches\n[rank2] done after 880 batches\n", ("nccl_timeout", "restart")),
+        ("[rank2] no more samples in part 4\n[rank2] epoch 2 it 50 loss 1.7\n", ("nccl_timeout", "restart")),
+        ("[rank1] no more samples in this part\n", ("nccl_timeout", "restart")),
+        ("[rank2] attempts exhausted for shard 7, asking another mirror\n", ("nccl_timeout", "restart")),
+        ("[rank0] Training complete.\n[rank2] Training complete.\n", ("none", "none")),
+    ],
+    ids=["like-numbers", "went-on", "who-waits", "of-attempts", "all-done"],
+)
+def test_who_did_not_leave_for_want_of_data_changes_nothing(words: str, judged: tuple[str, str]) -> None:
+    assert judging.answer(_STEPS + words + _TWO) == judged
+
+
+def test_exit_0_of_a_script_hides_no_rank_that_left_early() -> None:
+    log = f"{_STEPS}[rank2] shard list exhausted, exiting loop\n{_TWO}[rank0] Training run complete.\n"
+    assert judging.blame(log, exit_code=0, state="COMPLETED") == ("nccl_timeout", "change", 2)
+    whole = f"{_STEPS}[rank0] Training run complete.\n"
+    assert judging.answer(whole, exit_code=0, state="COMPLETED") == ("none", "none")

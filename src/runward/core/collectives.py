@@ -22,6 +22,7 @@ from runward.core import (
     rules,
     signals,
     uneven,
+    unfinished,
     unlike_calls,
     unlike_setups,
 )
@@ -57,6 +58,7 @@ def _missed(
         or own_links.cut_off(book)
         or uneven.in_other_calls(book)
         or unlike_calls.both(book)
+        or uneven.left_early(book, found)
         or _reached(book)
         or _recorded(ctx, behind=False)
         or _stacks(book)
@@ -66,6 +68,7 @@ def _missed(
         or broken_links.lost(book)
         or _barrier(book)
         or _stuck(book)
+        or unfinished.work(book, found)
         or _late(book, found)
         or _not_waiting(_apart(book), found)
         or _silent(book, found, ctx)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from runward.core import (
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 _C = failures.Cause
 _ECHOED = (_C.UNKNOWN, _C.NETWORK, _C.NCCL_ERROR)
 """Of which the others speak when one rank left."""
-_STUCK = "kernel_hung_task"
-"""The rule for a process that the kernel sees wait: what it began does not go on, however long the others wait."""
 _SHUTDOWN = candidates.GENERIC
 _CRASHES = (_C.SEGFAULT, _C.ABORT)
 """Of native code while the interpreter shuts down: the training's own work is done."""
@@ -143,18 +140,10 @@ def _find(book: casebook.Casebook, ctx: context.Context, attempt: int | None) ->
         chosen = standing.judge(book, ctx)
         suspects = _of_silence(chosen, book)
     else:
-        suspects = _suspects(chosen, found, book, ctx)
+        chosen, suspects = _awaited(chosen, found, book, ctx)
     if chosen.weight < candidates.GENERIC and chosen.cause in _ECHOED and ctx.running is not True:
         left = _left_first(whose.Case(chosen, found, book, known))
         chosen, found = (left[0], [*found, *left]) if left else (chosen, found)
-    if (
-        suspects
-        and suspects.proven
-        and not suspects.work
-        and suspects.ranks
-        and chosen.cause in failures.TIMEOUTS
-    ):
-        chosen = chosen._replace(cause=_C.HANG)
     return Finding(chosen, found, suspects, dropped, known)
 
 
@@ -170,33 +159,29 @@ def _beside(
 
 
 def _left_first(case: whose.Case) -> list[candidates.Candidate]:
-    from runward.core import leavers  # noqa: PLC0415 -- see `_suspects`
+    from runward.core import leavers  # noqa: PLC0415 -- see `_awaited`
 
     return leavers.find(case)
 
 
-def _suspects(
+def _awaited(
     chosen: candidates.Candidate,
     found: list[candidates.Candidate],
     book: casebook.Casebook,
     ctx: context.Context,
-) -> "missed.Suspects | None":
-    """Who did not come, where others waited."""
+) -> "tuple[candidates.Candidate, missed.Suspects | None]":
+    """Who did not come, where others waited; and the cause, which such a one may have told itself."""
     if chosen.cause not in failures.TIMEOUTS:
-        return None
-    from runward.core import collectives, lone_work  # noqa: PLC0415 -- a start without it is 2 ms shorter
+        return chosen, None
+    from runward.core import awaited  # noqa: PLC0415 -- a start without it is 2 ms shorter
 
-    suspects = collectives.suspects(book, found, ctx)
-    if suspects is None or suspects.rank is None or chosen.rule == _STUCK:
-        return suspects
-    work = lone_work.find(book, suspects.rank, chosen.order)
-    return replace(suspects, work=work, entries=(*suspects.entries, work)) if work else suspects
+    return awaited.find(chosen, found, book, ctx)
 
 
 def _of_silence(chosen: candidates.Candidate, book: casebook.Casebook) -> "missed.Suspects | None":
     if chosen.cause is not _C.HANG:
         return None
-    from runward.core import collectives  # noqa: PLC0415 -- see `_suspects`
+    from runward.core import collectives  # noqa: PLC0415 -- see `_awaited`
 
     return collectives.of_silence(book)
 
@@ -221,6 +206,8 @@ def _admitted(
     found = tallies.unaccounted(serving.left(caught.left(found, book, ctx), book, ctx), book, ctx)
     if ctx.running is True or (ctx.exit is None and ctx.running is None):
         found = [c for c in found if not c.aside]
+    if _parted(found, book):
+        return found
     if ctx.ended_well and not ctx.children:
         if hidden_ends.launcher_failed(found, book, step=not ctx.state.startswith("COMPLETED")):
             return found
@@ -238,6 +225,15 @@ def _admitted(
         found = [c for c in found if c.order < done or c.cause not in over]
         return [c for c in found if c.order < done or c.weight >= _SHUTDOWN or c.entry is None]
     return found
+
+
+def _parted(found: list[candidates.Candidate], book: casebook.Casebook) -> bool:
+    """Whether some ranks ended for want of data while others waited for them: no good end, whoever says so."""
+    if not any(one.cause in failures.TIMEOUTS for one in found):
+        return False
+    from runward.core import uneven  # noqa: PLC0415 -- see `_awaited`
+
+    return uneven.left_early(book, found) is not None
 
 
 def _asked(candidate: candidates.Candidate) -> bool:

@@ -3,14 +3,20 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from runward.core import casebook, failures, missed, prefixes, regexes, unlike_calls
+from runward.core import candidates, casebook, failures, missed, prefixes, regexes, unlike_calls
 
 _DATA = r"(?:data(?:set|loader)?|batch(?:es)?|samples?|shards?|iterator|loader|examples?|records?|items?)"
 _OUT = (
     rf"(?i)\b{_DATA}\b.{{0,24}}\b(?:exhausted|ran out|used up|is empty|at its end)\b"
+    rf"|\b{_DATA}\b (?:has )?ended (?:early )?(?:at|after) (?:batch|step|iteration|\d)"
     rf"|\b(?:exhausted|ran out of|no more|out of|nothing left (?:in|of))\b.{{0,24}}\b{_DATA}\b"
 )
 """Words of a rank that has no more data."""
+_OF_ELSE = (
+    r"(?i)\b(?:retr(?:y|ies)|attempts?|memory|skip\w*|patience|quota|budget|prefetch\w*|buffer|range|bounds|order"
+    r"|more than)\b"
+)
+"""What else runs out beside data, or data that are left out."""
 _ENDED = (
     b"exhausted",
     b"ran out",
@@ -20,6 +26,7 @@ _ENDED = (
     b"is empty",
     b"nothing left",
     b"at its end",
+    b" ended ",
 )
 _COUNTED = (b"batches", b"iterations", b"steps")
 _COUNT = (
@@ -33,15 +40,76 @@ _LEAST, _LINE, _MOST = 3, 400, 4096
 
 def ran_out(book: casebook.Casebook) -> missed.Suspects | None:
     """The one rank that says that its data came to an end, not the first, which speaks for all."""
-    told: dict[int, tuple[str, str | None, int]] = {}
-    for rank, text, file, offset in _lines(book, _ENDED):
-        if regexes.ready(_OUT).search(text):
-            told.setdefault(rank, (text, file, offset))
+    told = _out(book)
     if len(told) != 1 or 0 in told:
         return None
-    (rank, (text, file, offset)) = told.popitem()
-    proof = failures.Evidence(text.strip(), file=file, offset=offset, rank=rank, source="log")
+    ((rank, proof),) = told.items()
     return missed.Suspects((rank,), "it alone ran out of data", proven=False, proof=(proof,))
+
+
+def left_early(book: casebook.Casebook, found: list[candidates.Candidate]) -> missed.Suspects | None:
+    """Those that said that their data came to an end, or that they are done, before others waited for them in vain.
+
+    Who waits did not say so; who went on behind it did not leave.
+    """
+    waited = [one for one in found if one.cause in failures.TIMEOUTS and one.rank is not None]
+    if not waited:
+        return None
+    told = {rank: proof for rank, proof in _out(book).items() if not _went_on(rank, proof, book)}
+    told = told or _done_unlike(book)
+    waiting = {one.rank for one in waited}
+    first = min((one.entry.signal.offset or 0, one.file) for one in waited if one.entry is not None)
+    behind = any(proof.file == first[1] and (proof.offset or 0) > first[0] for proof in told.values())
+    if not told or behind or waiting & told.keys():
+        return None
+    alone = tuple(told) if len(told) == 1 else ()
+    why = "its data came to an end before" if alone else "some ranks have fewer batches than others"
+    return missed.Suspects(
+        alone, why, proven=False, proof=tuple(told.values())[:2], helps=failures.Action.CHANGE
+    )
+
+
+def _went_on(rank: int, proof: failures.Evidence, book: casebook.Casebook) -> bool:
+    """Whether a rank tells a step behind a line of its own; what nobody signs is the first rank's."""
+    own = (rank, None) if rank == 0 else (rank,)
+    return any(
+        one.rank in own and one.file == proof.file and one.offset > (proof.offset or 0)
+        for one in book.advances
+    )
+
+
+def _out(book: casebook.Casebook) -> dict[int, failures.Evidence]:
+    """The ranks that say that their data came to an end."""
+    told: dict[int, failures.Evidence] = {}
+    for rank, text, file, offset in _lines(book, _ENDED):
+        if regexes.ready(_OUT).search(text) and not regexes.ready(_OF_ELSE).search(text):
+            told[rank] = failures.Evidence(text.strip(), file=file, offset=offset, rank=rank, source="log")
+    return told
+
+
+_DONE = (
+    r"(?i)\b(?:finish(?:ed|es)?|done|end(?:ed|s)?|complete[ds]?|leav(?:es|ing)|exit(?:s|ing|ed)?"
+    r"|stop(?:s|ped|ping)?)\b"
+)
+
+
+def _done_unlike(book: casebook.Casebook) -> dict[int, failures.Evidence]:
+    """The ranks that say in the same words, as often, that they are done, where not all made as many batches."""
+    told: dict[str, dict[int, list[tuple[int, failures.Evidence]]]] = {}
+    for rank, text, file, offset in _lines(book, _COUNTED):
+        body = prefixes.split(text).body
+        found = regexes.ready(_COUNT).search(body)
+        if found is not None and regexes.ready(_DONE).search(body):
+            proof = failures.Evidence(text.strip(), file=file, offset=offset, rank=rank, source="log")
+            number = int(found["before"] or found["behind"])
+            key = regexes.ready(_NUMBER).sub("", body).strip()
+            told.setdefault(key, {}).setdefault(rank, []).append((number, proof))
+    for own in told.values():
+        last = {rank: rows[-1] for rank, rows in own.items()}
+        as_often = len({len(rows) for rows in own.values()}) == 1
+        if as_often and len({number for number, _ in last.values()}) > 1:
+            return {rank: proof for rank, (_, proof) in last.items()}
+    return {}
 
 
 def counted(book: casebook.Casebook) -> missed.Suspects | None:
