@@ -133,6 +133,18 @@ def test_the_process_that_the_kernel_saw_wait_is_its_rank() -> None:
     assert judging.guess(_PIDS + _WAITS.format("pt_main_thread", 4403) + _WAITED) == ("hang", 3)
 
 
+def test_a_process_on_a_machine_with_one_rank_is_that_rank() -> None:
+    placed = "".join(f"rank {rank} on nid0{rank + 4}\n" for rank in range(4))
+    assert judging.guess(placed + _WAITS.format("python", 88) + _WAITED) == ("hang", 3)
+    two = "".join(f"rank {rank} on nid0{rank // 2 + 6}\n" for rank in range(4))
+    assert judging.guess(two + _WAITS.format("python", 88) + _WAITED) != ("hang", 2)
+
+
+def test_a_process_that_waited_before_later_steps_waits_no_more() -> None:
+    log = _PIDS + _WAITS.format("pt_main_thread", 4403) + _STEPS + _WAITED
+    assert judging.guess(log)[1] is None
+
+
 @pytest.mark.parametrize("other", [("pt_main_thread", 4402), ("pt_main_thread", 9911)])
 def test_where_others_wait_too_nobody_is_the_one(other: tuple[str, int]) -> None:
     two = _WAITS.format("pt_main_thread", 4403) + _WAITS.format(*other)
@@ -174,6 +186,8 @@ def test_a_machine_with_several_ranks_is_none_of_them(name: str) -> None:
     assert judging.guess(told + fault) == ("exception", None)
     alone = "".join(f"{name.format(node)}: [rank{node}]: step {node}\n" for node in range(4))
     assert judging.guess(alone + fault) == ("exception", 2)
+    two = "".join(f"{name.format(node)}: [rank{node}]: step {node}\n" for node in (1, 2))
+    assert judging.guess(two + fault) == ("exception", 2)
 
 
 _LOST = "srun: error: Node failure on cn-112\n"

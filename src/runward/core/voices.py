@@ -186,7 +186,8 @@ class Voices:
             return self.local(voice.number, voice.node)
         machine = self._machine(voice.number) if voice.assumed and not voice.node else ""
         if machine:
-            return self.only(machine)  # as ranks sign beside it
+            own = self._heard.nodes[machine]  # as ranks sign beside it
+            return voice.number if own == {voice.number} else self.only(machine)
         if voice.assumed and not voice.node and self._proven().through:
             return voice.number
         found = self._of_number(voice.node, voice.number)

@@ -35,6 +35,15 @@ _EXITS: Mapping[failures.Cause, tuple[int, ...]] = {
 }
 """Signals by which a rank ends of these causes."""
 _OF_LINKS = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS)
+_OF_MACHINES = (
+    _C.NODE_FAILURE,
+    _C.PREEMPTED,
+    _C.NETWORK,
+    _C.NCCL_ERROR,
+    _C.GPU_HARDWARE,
+    _C.DRIVER,
+    _C.IO_ERROR,
+)
 _OF_GPUS = (_C.GPU_HARDWARE, _C.CUDA_ERROR, _C.DRIVER)
 _GPU = r"(?<![\w.])(?:GPU|gpu)[ :#]{0,2}(\d{1,2})\b|(?<=\s)-i (\d{1,2})\b"
 _WORDS = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)|[A-Za-z0-9][\w-]*"
@@ -192,8 +201,10 @@ def by_node(case: Case) -> int | None:
     # a machine may be called by its address elsewhere
     rank = case.book.voices.only(edges.node) if edges is not None and edges.node else rank
     rank = _labelled(about or signal.text, case.book) if rank is None else rank
+    if rank is not None or case.chosen.cause not in _OF_MACHINES:
+        return rank
     name = about or signal.fields.get("node", "")
-    return node_labels.signing(name, signal.text, case.book) if rank is None else rank
+    return node_labels.signing(name, signal.text, case.book)
 
 
 _ON_HOST = (
