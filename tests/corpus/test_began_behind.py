@@ -61,12 +61,27 @@ _ENDED = "validation 50%\nsrun: error: n7: tasks 0-5: Exited with exit code 1\n"
         ("validation 50%\n", {"state": "FAILED", "exit_code": "0:0"}, "unknown"),
         ("validation 50%\n", {"state": "EXIT", "exit_code": 0, "scheduler": "lsf"}, "unknown"),
         (_ENDED, {"exit_code": 0}, "unknown"),
+        ("validation 50%\n", {"state": "Job failed", "exit_code": 0}, "unknown"),
+        ("validation 50%\n", {"state": "KILLED", "exit_code": 0}, "killed"),
+        ("validation 50%\n", {"state": "SPECIAL_EXIT", "exit_code": "0:0"}, "unknown"),
         (_ENDED, {"state": "COMPLETED", "exit_code": "0:0"}, "none"),
         (_ENDED + "copying results to /home\n", {"exit_code": 0}, "none"),
         (_STEPS + "Training completed.\n", {"state": "FAILED", "exit_code": "0:0"}, "none"),
         ("all jobs done\n", {"k8s": "CrashLoopBackOff", "exit_code": 0}, "none"),
     ],
-    ids=["srun", "silent", "lsf", "piped", "complete", "went-on", "own-mark", "begun-again"],
+    ids=[
+        "srun",
+        "silent",
+        "lsf",
+        "piped",
+        "sentence",
+        "killed",
+        "special",
+        "complete",
+        "went-on",
+        "own-mark",
+        "begun-again",
+    ],
 )
 def test_exit_0_of_a_job_that_failed_is_a_script_s(log: str, context: dict[str, object], cause: str) -> None:
     assert judging.verdict(log, **context).cause == cause
@@ -119,3 +134,60 @@ def test_an_upload_that_fails_behind_the_last_epoch_is_no_end(steps: str, cause:
         "ConnectionResetError: [Errno 104] Connection reset by peer\n"
     )
     assert judging.verdict(log, exit_code=0).cause == cause
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        ("* Watchdog caught collective operation timeout: printed once now\n[rank0]: step 1 loss 2.0\n", "none"),
+        ("notes: *** JOB 7 ON n1 CANCELLED AT 2031-01-01T10:00:00 DUE TO TIME LIMIT *** came too soon\nstep 1 loss 2.0\n", "time_limit"),
+        ("srun: error: n1: task 0: Segmentation fault\nstep 1 loss 2.0\n", "segfault"),
+        ("srun: error: n1: task 0: Segmentation fault\nstep 1200 loss 2.0\n", "segfault"),
+        ("[rank1]: CUDA out of memory. Tried to allocate 2.00 GiB\n[rank0]: step 1 loss 2.0\n", "none"),
+    ],
+    ids=["notes", "its-scheduler-s", "its-launcher-s", "late", "of-a-record"],
+)  # fmt: skip
+def test_a_training_that_begins_behind_it_did_not_end_of_it(log: str, cause: str) -> None:
+    assert judging.verdict(log, **_LIVES).cause == cause
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("*  n17 is DOWN, jobs there are CANCELLED DUE TO TIME LIMIT  *\n", "none"),
+        ("#  No space left on device: /old is full since Monday        #\n", "none"),
+        (
+            "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2031-01-01T10:00:00 DUE TO TIME LIMIT ***\n",
+            "time_limit",
+        ),
+        ("* OSError: [Errno 28] No space left on device\n", "disk_full"),
+    ],
+    ids=["stars", "hashes", "slurm", "not-closed"],
+)
+def test_what_stands_in_a_frame_greets(said: str, cause: str) -> None:
+    assert judging.verdict("login n1\n" + said, **_LIVES).cause == cause
+
+
+@pytest.mark.parametrize(
+    ("said", "silent", "cause"),
+    [
+        ("sorting all rows, can take 30-40 minutes\n", 1500, "none"),
+        ("sorting all rows, can take 30-40 minutes\n", 2700, "hang"),
+        ("index: the last run took 1200 s\n", 900, "none"),
+        ("index took 1200 s\n", 900, "hang"),
+        ("sorting all rows, can take 40 minutes\n" + _STEPS, 900, "hang"),
+        ("building CUDA graphs for 67 shapes\n", 900, "none"),
+    ],
+    ids=["in-time", "too-long", "as-before", "over", "steps-since", "graphs"],
+)
+def test_who_tells_how_long_it_takes_is_silent_for_so_long(said: str, silent: int, cause: str) -> None:
+    assert judging.verdict("start\n" + said, silent_s=silent, **_LIVES).cause == cause
+
+
+@pytest.mark.parametrize("status", ["429", "503 SlowDown", "504", "404", "410"])
+def test_a_status_that_is_met_in_passing_is_no_failure(status: str) -> None:
+    log = (
+        _STEPS
+        + f"uploading step_20, 12 parts\nupload of part 5: HTTP {status}, retry 1 of 8 in 2 s\nupload of part 5: ok\n"
+    )
+    assert judging.verdict(log, **_LIVES).cause == "none"

@@ -71,8 +71,8 @@ class Context(NamedTuple):
 
     @property
     def called_failed(self) -> bool:
-        """Whether its scheduler's word is that it failed; one that ends well and is begun again backs off, too."""
-        return schedulers.failed(self.state) and "BACKOFF" not in re.sub(r"[ _-]", "", self.state)
+        """Whether its scheduler's word is that it failed."""
+        return schedulers.belies(self.state)
 
     @property
     def may_be_well(self) -> bool:

@@ -246,6 +246,7 @@ _SENTENCES: tuple[tuple[str, Word], ...] = (
         r"\bCANCELL?ED\b|\b(?:STOPPED|ABORTED|TERMINATED|KILLED|DELETED) BY (?:THE )?(?:USER|OWNER|ADMIN)",
         _CANCELLED,
     ),
+    (r"^(?:JOB|TASK|RUN|STEP|STATUS|STATE)? ?:? ?FAILED\b(?! TO)|^NON-? ?ZERO ?EXIT", _LOOK),
     (
         r"^INSUFFICIENT\b|\bINSUFFICIENT (?:CAPACITY|CPU|MEMORY|NVIDIA)|\bNO (?:CAPACITY|RESOURCES)\b",
         _WAITING,
@@ -302,6 +303,18 @@ def tells(state: str) -> bool:
     """
     word = read(state)
     return word is not None and word.cause not in (None, _C.NONE)
+
+
+def belies(state: str) -> bool:
+    """Whether a state cannot be that of a run that ended well. One that does and is begun again backs off, too.
+
+    >>> [belies(one) for one in ("FAILED", "Job failed", "KILLED", "CrashLoopBackOff", "COMPLETED", "")]
+    [True, True, True, False, False, False]
+    """
+    word = read(state)
+    if word is None or re.sub(r"[ _-]", "", state.upper()) in ("BACKOFF", "CRASHLOOPBACKOFF"):
+        return False
+    return word.cause in (None, _C.KILLED, _C.UNKNOWN)
 
 
 _LIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "INPROGRESS", "TRAINING", "JOBSTATERUNNING", "STARTING")

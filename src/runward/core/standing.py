@@ -154,8 +154,16 @@ def _silent(book: casebook.Casebook, ctx: context.Context) -> bool:
         return False
     if _busy(book):
         return ctx.silent_s >= PATIENT_S
+    if ctx.silent_s >= SURE_S and ctx.silent_s < _told_patience(book):
+        return False
     sure = ctx.silent_s >= SURE_S and (_one_is_missed(book) or _asks_no_more(book))
     return sure or ctx.silent_s >= SILENT_S
+
+
+def _told_patience(book: casebook.Casebook) -> float:
+    from runward.core import told_patience  # noqa: PLC0415 -- few runs are silent
+
+    return told_patience.seconds(book)
 
 
 def _asks_no_more(book: casebook.Casebook) -> bool:

@@ -69,6 +69,8 @@ def survived(
         return False
     if _long_before(candidate, book) or (_of_some_time(candidate, book) and ctx.may_be_well):
         return True
+    if ctx.may_be_well and not candidate.ends and _before_the_first(candidate, book):
+        return True
     if candidate.ends or candidate.terminal:
         return _went_on(candidate, book, ctx)
     if not book.advances or (book.advances[-1].order < candidate.order and len(book.progress) < 2):
@@ -146,6 +148,17 @@ def _before_any(candidate: candidates.Candidate, book: casebook.Casebook) -> boo
     """Whether no step stands before it, and who speaks, or nobody by name, makes those behind it."""
     own = [one for one in book.advances if one.file == candidate.file]
     return all(one.order > candidate.order and one.rank == candidate.rank for one in own)
+
+
+_FIRST = 10
+"""Up to this step a training begins: what stands before is its start, or what its script printed."""
+
+
+def _before_the_first(candidate: candidates.Candidate, book: casebook.Casebook) -> bool:
+    own = [one for one in book.advances if one.file == candidate.file]
+    begun = bool(own) and own[0].step <= _FIRST and own[0].order > candidate.order
+    of_launcher = candidate.tells_end or candidate.text.startswith("srun: ")  # of one of several
+    return begun and not of_launcher and candidate.rank in (None, own[0].rank)
 
 
 def _same_life(
