@@ -76,3 +76,26 @@ def test_a_machine_that_the_cloud_takes_back_was_not_cancelled(line: str) -> Non
 )
 def test_what_takes_no_machine_back_explains_no_end(line: str) -> None:
     assert judging.answer(_STEPS + line + _ASKED) == ("cancelled", "hold")
+
+
+_NO_DEVICE = "n1:7:9 [0] NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available\n"
+_SOCKETS = "n1:7:9 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>\n"
+_INTERNAL = "n1: Test NCCL failure common.cu:1279 'internal error - please report this issue to the NCCL developers / '\n"
+
+
+def test_a_fabric_that_is_not_there_ends_what_may_take_no_other() -> None:
+    assert judging.answer(_NO_DEVICE + _INTERNAL) == ("nccl_error", "change")
+    assert judging.answer(_NO_DEVICE + _SOCKETS + "KeyError: 'mask'\n") == ("exception", "hold")
+    assert judging.answer(_NO_DEVICE + _STEPS + "KeyError: 'mask'\n") == ("exception", "hold")
+    assert judging.answer(_NO_DEVICE, running=True) == ("none", "none")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "redis.exceptions.ConnectionError: Error 113 connecting to cache:6379. No route to host.",
+        "psycopg2.OperationalError: postgres at 10.0.0.9: No route to host",
+    ],
+)
+def test_a_service_without_a_route_may_come_back(line: str) -> None:
+    assert judging.answer(line)[1] != "restart_elsewhere"

@@ -67,6 +67,16 @@ def test_who_gives_the_loopback_address_sends_its_peers_to_themselves(line: str)
     assert judging.blame(seeks + _FAR)[1:] == ("restart", None)
 
 
+def test_what_serves_people_may_listen_on_the_loopback_address() -> None:
+    told = "".join(
+        f"[rank{rank}]: metrics server listening on {host}:9090\n"
+        for rank, host in ((0, "127.0.0.1"), (3, "10.3.1.3"))
+    )
+    assert judging.blame(told + _FAR)[1:] == ("restart", None)
+    anywhere = "[rank0]: listening on 127.0.0.1:4411\n[rank3]: listening on 0.0.0.0:4411\n"
+    assert judging.blame(anywhere + _FAR)[1:] == ("restart", None)
+
+
 _NO_INTERFACE = "{}:95:95 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n"
 _OTHERS = "".join(f"n{node}:90:90 [0] NCCL INFO Bootstrap : Using ens7:10.9.0.{node}<0>\n" for node in (1, 2))
 _NCCL = "[rank{}]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:268, {}, NCCL version 2.21.5\n"
@@ -221,3 +231,4 @@ def test_the_pod_of_a_machine_that_is_taken_back_is_its_rank() -> None:
     pods = "".join(f"fit-{rank} › trainer [rank{rank}]: step {rank} loss 2.1\n" for rank in range(4))
     assert judging.guess(pods + _TAKEN.format(2)) == ("preempted", 2)
     assert judging.guess(pods + _TAKEN.format(9)) == ("preempted", None)
+    assert judging.guess(pods + _TAKEN.format(1) + _TAKEN.format(3)) == ("preempted", None)

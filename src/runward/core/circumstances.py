@@ -15,6 +15,8 @@ _BY_DEFAULT = "no address was set, and at the default one, on this machine, nobo
 
 def settled(candidate: "candidates.Candidate", book: casebook.Casebook) -> "candidates.Candidate":
     """The candidate, as a configuration's fault where nobody answered at an address that nobody had set."""
+    if candidate.rule == _NO_DEVICE:
+        return _without_device(candidate, book)
     if candidate.cause not in _OF_A_SERVICE or not regexes.ready(_LOOPBACK).search(candidate.text):
         return candidate
     ports = {entry.signal.fields.get("port", "") for entry in book.of_rule("address_by_default")}
@@ -22,6 +24,18 @@ def settled(candidate: "candidates.Candidate", book: casebook.Casebook) -> "cand
     if not asked or any(step.order < candidate.order for step in book.advances):
         return candidate  # one that let it make steps was there
     return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_BY_DEFAULT)
+
+
+_NO_DEVICE = "nccl_ofi_no_device"
+_BY_SOCKETS = (b"NET/Socket : Using", b"Using network Socket")
+
+
+def _without_device(candidate: "candidates.Candidate", book: casebook.Casebook) -> "candidates.Candidate":
+    """NCCL takes another network where its plugin finds no device, if it may: what it does without hurts nobody."""
+    went_on = any(step.order > candidate.order for step in book.advances)
+    if went_on or any(word in edges.text for edges in book.edges.values() for word in _BY_SOCKETS):
+        return candidate._replace(weight=1)
+    return candidate._replace(aside=True)
 
 
 def action(chosen: "candidates.Candidate", book: casebook.Casebook) -> failures.Action | None:
@@ -46,6 +60,7 @@ _NO_WAY = (
     r"(?i)\bno route to host\b|\bEHOSTUNREACH\b|\berrno:?[ =]?113\b"
     r"|\bibv_modify_qp\b.{0,60}(?:\b110\b|\btimed out)"
 )
+_SERVICE = r"(?i)https?\b|redis|sql\b|postgres|mongo|kafka|rabbit|\bs3\b|minio|etcd|wandb|mlflow|proxy"
 _OF_PEERS = (_C.NETWORK, _C.NCCL_ERROR, _C.RENDEZVOUS)
 
 
@@ -62,6 +77,8 @@ def _no_way(chosen: "candidates.Candidate", book: casebook.Casebook) -> bool:
     """Whether no step was made, and no way leads from this machine to another: the same two would not meet again."""
     if chosen.cause not in _OF_PEERS or chosen.action not in (None, _A.RESTART) or book.progress:
         return False
+    if regexes.ready(_SERVICE).search(chosen.text):
+        return False  # it may come back
     return regexes.ready(_NO_WAY).search(chosen.text) is not None
 
 

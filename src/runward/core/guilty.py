@@ -114,6 +114,8 @@ def _everyones(case: whose.Case) -> bool:
     That is the matter of no single one.
     """
     chosen, ranks = case.chosen, case.book.ranks
+    if case.book.says(chosen.rule, rules.Says.TAKEN) and _several_taken(case):
+        return True
     around = chosen.cause in _SURROUNDINGS or case.book.says(chosen.rule, rules.Says.STORE)
     if case.book.says(chosen.rule, rules.Says.SHARED):
         return True
@@ -131,6 +133,17 @@ def _everyones(case: whose.Case) -> bool:
     own = case.book.voices.on_node(chosen.node or "")
     of_node = len(own) >= _SEVERAL and alike >= own
     return alike >= ranks or of_node or (around and len(alike) >= _SEVERAL)
+
+
+def _several_taken(case: whose.Case) -> bool:
+    """Whether the machines of several ranks were taken away."""
+    told = (case._replace(chosen=one) for one in case.found if one.rule == case.chosen.rule)
+    ranks = {
+        rank
+        for one in told
+        if (rank := whose.by_pod(one)) is not None or (rank := whose.by_node(one)) is not None
+    }
+    return len(ranks) > 1
 
 
 def _said_by_several(case: whose.Case) -> bool:

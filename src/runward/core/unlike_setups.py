@@ -35,11 +35,14 @@ _ANNOUNCES = (
     r"(?i)\b(?:device|addr(?:ess)?|ip|host|listen\w*|bind\w*|bound|publish\w*|advertis\w*|announc\w*|using|endpoint"
     r"|interface|register\w*)\b"
 )
-_SEEKS = r"(?i)\b(?:connect\w*|refused|failed|master|peer|store|remote|from|proxy|rendezvous|rdzv)\b"
-"""Words of a line about the address of somebody else."""
+_SEEKS = (
+    r"(?i)\b(?:connect\w*|refused|failed|master|peer|store|remote|from|proxy|rendezvous|rdzv"
+    r"|metrics?|prometheus|\w{0,10}board|debug\w*|profil\w+|https?|web|ui|server)\b"
+)
+"""Words of a line about the address of somebody else, or of what serves people."""
 _UNLIKE = r"\d+|\b\w{1,20}:?\[?$"
 """Numbers, and the interface right before an address: what differs from rank to rank."""
-_LOOP = "127."
+_LOOP, _ANYWHERE = "127.", "0.0.0.0"  # noqa: S104 -- read, not bound
 _FEW, _LINE, _MOST = 3, 400, 2048
 Told = Iterator[tuple[int, str, failures.Evidence]]
 
@@ -90,7 +93,8 @@ def _unlike(own: dict[int, str]) -> tuple[int, str] | None:
 
 def _at_loopback(own: dict[int, str]) -> tuple[int, str] | None:
     odd = [rank for rank, value in own.items() if value.startswith(_LOOP)]
-    if len(odd) != 1 or len(own) < 2:
+    anywhere = any(value == _ANYWHERE for value in own.values())
+    if len(odd) != 1 or len(own) < 2 or anywhere:
         return None
     return odd[0], f"it gives its peers the address {own[odd[0]]}, at which they find themselves"
 
