@@ -246,3 +246,60 @@ def test_what_libraries_of_messages_and_stores_say_of_a_run_that_ended(
     log: str, judged: tuple[str, str]
 ) -> None:
     assert judging.answer(log) == judged
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        (
+            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.\n",
+            ("unschedulable", "change"),
+        ),
+        (
+            "0/9 nodes are available: 8 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {nvidia.com/gpu: yes}.\n",
+            ("unschedulable", "change"),
+        ),
+        (
+            "0/9 nodes are available: 3 had untolerated taint {node-role.kubernetes.io/control-plane: }, 6 Insufficient cpu.\n",
+            ("unschedulable", "wait"),
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) had untolerated taint {node.kubernetes.io/unreachable: }.\n",
+            ("node_failure", "restart_elsewhere"),
+        ),
+    ],
+)
+def test_a_pod_that_no_node_may_take_waits_in_vain(log: str, judged: tuple[str, str]) -> None:
+    assert (
+        judging.answer(f"Warning  FailedScheduling  default-scheduler  {log}", exit_code=None, k8s="Pending")
+        == judged
+    )
+
+
+@pytest.mark.parametrize(("status", "action"), [("error 4", "hold"), ("status=12", "restart")])
+def test_memory_that_an_adapter_may_not_reach_is_no_fault_of_a_link(status: str, action: str) -> None:
+    line = f"h1:9:8 [1] transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<5> with {status}, opcode 1"
+    assert judging.answer(f"{_STEPS}{line}\n")[1] == action
+
+
+@pytest.mark.parametrize(
+    ("log", "judged"),
+    [
+        (
+            "Warning  NodeNotReady  Node is not ready\nPod was terminated in response to imminent node shutdown.\n",
+            "preempted",
+        ),
+        (
+            "2031-04-08 19:02:13 Interrupted - Training job interrupted due to insufficient capacity.\n",
+            "preempted",
+        ),
+        ("WARNING SIGUSR1: 90 s of wall time left; saved ck_107.pt, leaving for the requeue\n", "preempted"),
+        ("errors_impl.UnknownError: Please reduce your request rate. [Op:IteratorGetNext]\n", "network"),
+        (
+            "| loss | nan |\n| step | 1.53e+05 |\nFound NaN, decreased lg_loss_scale to -16199.354\n",
+            "numerical_instability",
+        ),
+    ],
+)
+def test_what_takes_a_run_away_or_spoils_it(log: str, judged: str) -> None:
+    assert judging.answer(_STEPS + log, 85)[0] == judged
