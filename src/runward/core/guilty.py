@@ -288,6 +288,14 @@ def _first_to_end(book: casebook.Casebook) -> list[casebook.Entry]:
 _LISTS_ENDS = "launcher_bad_rank"
 
 
+def _alone(case: whose.Case) -> int | None:
+    """The rank of a machine that holds one, where its own lines do not tell it."""
+    from runward.core import lone_ranks  # noqa: PLC0415 -- see `_missed`
+
+    rank = lone_ranks.of_one_process(case)
+    return lone_ranks.of_last_node(case) if rank is None else rank
+
+
 def _of_log(case: whose.Case) -> int | None:
     """The rank whose log alone is read, where the cause is its own and not that of its peers or of a service."""
     return None if case.chosen.cause in (*_LOST, _C.HUB_NETWORK) else whose.of_log(case)
@@ -400,6 +408,7 @@ _ASKED = (
     whose.by_agent,
     whose.listed,
     _saved,
+    _alone,
     whose.alike,
     _same_cause,
     _first_task,
