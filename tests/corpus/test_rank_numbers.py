@@ -24,6 +24,8 @@ _SAID = "61420 | joined as rank 0 of the job\n61433 | joined as rank 3 of the jo
         ("world_size=8\n" + _RAISED.format(lead="[rank612]: "), None),
         (_RAISED.format(lead="[rank612]: "), 612),
         (_RAISED.format(lead="[rank204811]: "), None),
+        (_RAISED.format(lead="worker 48210: "), None),
+        ("[rank5120]: step 4 loss 2.1\n" + _RAISED.format(lead="[rank5120]: "), 5120),
     ],
     ids=[
         "told-elsewhere",
@@ -34,6 +36,8 @@ _SAID = "61420 | joined as rank 0 of the job\n61433 | joined as rank 3 of the jo
         "beyond-all",
         "of-a-large-run",
         "too-large",
+        "of-a-worker",
+        "of-a-very-large-run",
     ],
 )
 def test_a_number_that_is_no_rank_is_never_named_as_one(log: str, rank: int | None) -> None:

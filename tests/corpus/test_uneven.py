@@ -74,9 +74,11 @@ _TWO = _WAITS.format(n=1) + _WAITS.format(n=3)
         ("[rank2] iterator exhausted, goodbye\n[rank2] done.\n", 2),
         ("[rank0] ran out of samples after 880\n[rank0] Training complete.\n", 0),
         ("[rank2] its dataloader ended after 880 of 900 steps\n", 2),
+        ("[rank2] val_stream depleted, leaving\n", 2),
+        ("[rank2] reached the end of its part stream, leaving\n", 2),
         ("[rank0] done after 880 batches\n[rank2] done after 871 batches\n", None),
     ],
-    ids=["one", "the-first", "early", "unlike-numbers"],
+    ids=["one", "the-first", "early", "depleted", "end-of", "unlike-numbers"],
 )
 def test_who_left_for_want_of_data_is_awaited_in_vain_whatever_ended_well(
     words: str, rank: int | None
@@ -90,10 +92,11 @@ def test_who_left_for_want_of_data_is_awaited_in_vain_whatever_ended_well(
         ("[rank0] done after 880 batches\n[rank2] done after 880 batches\n", ("nccl_timeout", "restart")),
         ("[rank2] no more samples in part 4\n[rank2] epoch 2 it 50 loss 1.7\n", ("nccl_timeout", "restart")),
         ("[rank1] no more samples in this part\n", ("nccl_timeout", "restart")),
+        ("[rank2] end of epoch 4, 880 batches follow\n", ("nccl_timeout", "restart")),
         ("[rank2] attempts exhausted for shard 7, asking another mirror\n", ("nccl_timeout", "restart")),
         ("[rank0] Training complete.\n[rank2] Training complete.\n", ("none", "none")),
     ],
-    ids=["like-numbers", "went-on", "who-waits", "of-attempts", "all-done"],
+    ids=["like-numbers", "went-on", "who-waits", "of-an-epoch", "of-attempts", "all-done"],
 )
 def test_who_did_not_leave_for_want_of_data_changes_nothing(words: str, judged: tuple[str, str]) -> None:
     assert judging.answer(_STEPS + words + _TWO) == judged

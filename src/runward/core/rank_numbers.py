@@ -2,7 +2,7 @@
 
 import re
 
-from runward.core import casebook, roster
+from runward.core import casebook, roster, voices
 
 _MOST = 100_000
 """More ranks than any run has."""
@@ -10,6 +10,8 @@ _LEAST_PID = 300
 """Ids of processes begin here, as far as a training has them."""
 _PROCESS = rb"(?i)(?:\bpids?\b|process)['\")\]]{0,2}[ =:#(\[]{0,4}%d(?!\d)"
 """A text in which the number is the id of a process."""
+_RANK = rb"(?im)(?:rank|task|^\[?)\D{0,4}?(?<!\d)%d(?!\d)"
+"""A text in which it is a rank."""
 
 
 def settled(rank: int | None, book: casebook.Casebook, known: roster.Roster) -> int | None:
@@ -19,7 +21,9 @@ def settled(rank: int | None, book: casebook.Casebook, known: roster.Roster) -> 
     process = book.voices.process(str(rank), "") if rank >= _LEAST_PID else None
     if process is not None and process < min(rank, _MOST):
         return process
-    return None if rank >= _MOST or _beyond(rank, book, known) or _is_process(rank, book) else rank
+    if rank >= _MOST or _beyond(rank, book, known) or _stands(_PROCESS, rank, book):
+        return None
+    return rank if rank < voices.MOST_PIDS or _stands(_RANK, rank, book) else None
 
 
 def _beyond(rank: int, book: casebook.Casebook, known: roster.Roster) -> bool:
@@ -29,7 +33,8 @@ def _beyond(rank: int, book: casebook.Casebook, known: roster.Roster) -> bool:
     return told and known.world is not None and max(others, default=0) < known.world <= rank
 
 
-def _is_process(rank: int, book: casebook.Casebook) -> bool:
-    pattern, number = re.compile(_PROCESS % rank), str(rank).encode()
+def _stands(pattern: bytes, rank: int, book: casebook.Casebook) -> bool:
+    """Whether the number stands somewhere in the logs in such words."""
+    wanted, number = re.compile(pattern % rank), str(rank).encode()
     texts = (text for edges in book.edges.values() for text in (edges.head, edges.tail) if number in text)
-    return any(pattern.search(text) is not None for text in texts)
+    return any(wanted.search(text) is not None for text in texts)

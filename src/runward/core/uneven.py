@@ -5,9 +5,13 @@ from collections.abc import Iterator
 
 from runward.core import candidates, casebook, failures, missed, prefixes, regexes, unlike_calls
 
-_DATA = r"(?:data(?:set|loader)?|batch(?:es)?|samples?|shards?|iterator|loader|examples?|records?|items?)"
+_DATA = (
+    r"(?:(?:[a-z]{1,12}_)?(?:data(?:set|loader)?|loader|stream|iterator)|batch(?:es)?|samples?|shards?|examples?|records?"
+    r"|items?)"
+)
 _OUT = (
-    rf"(?i)\b{_DATA}\b.{{0,24}}\b(?:exhausted|ran out|used up|is empty|at its end)\b"
+    rf"(?i)\b{_DATA}\b.{{0,24}}\b(?:exhausted|depleted|ran out|used up|is empty|at its end)\b"
+    rf"|\bend of (?:(?:the|its|my|this) )?(?:\w{{1,12}} )?{_DATA}\b"
     rf"|\b{_DATA}\b (?:has )?ended (?:early )?(?:at|after) (?:batch|step|iteration|\d)"
     rf"|\b(?:exhausted|ran out of|no more|out of|nothing left (?:in|of))\b.{{0,24}}\b{_DATA}\b"
 )
@@ -27,6 +31,8 @@ _ENDED = (
     b"nothing left",
     b"at its end",
     b" ended ",
+    b"depleted",
+    b"end of ",
 )
 _COUNTED = (b"batches", b"iterations", b"steps")
 _COUNT = (
