@@ -127,6 +127,8 @@ def test_what_a_rank_says_of_its_own_numbers_before_all_share_them_counts(what: 
     assert judging.guess(_STEPS + one.replace("2.4", "nan") + _STOP) == ("numerical_instability", None)
     checked = "[rank3]: local check: no nan in 41 tensors\n"
     assert judging.guess(_STEPS + checked + _STOP) == ("numerical_instability", 0)
+    scored = "[rank3]: local eval metric is nan, ignored\n"
+    assert judging.guess(_STEPS + scored + _STOP) == ("numerical_instability", 0)
 
 
 _WAITS = "nid07 kernel: INFO: task {}:{} blocked for more than 241 seconds.\n"
