@@ -17,8 +17,9 @@ _LIVES: dict[str, object] = {"process": "running"}
         (_STEPS + "srun: error: Node failure on n4\n", "node_failure"),
         (_STEPS + "slurmctld: error: Nodes n91 not responding\nstep 30 loss 3.0\n", "none"),
         (_STEPS + "slurmctld: error: Nodes n91 not responding\n", "node_failure"),
+        (_STEPS + "[2031-01-01T10:00:00] error: Nodes n91 not responding\nstep 30 loss 3.0\n", "none"),
     ],
-    ids=["before-the-first", "notes", "in-its-grace", "lost", "of-the-cluster", "nothing-behind"],
+    ids=["before-the-first", "notes", "in-its-grace", "lost", "of-the-cluster", "nothing-behind", "unsigned"],
 )  # fmt: skip
 def test_what_a_live_run_makes_steps_behind_did_not_stop_it(log: str, cause: str) -> None:
     assert judging.verdict(log, **_LIVES).cause == cause
@@ -44,6 +45,9 @@ def test_a_job_of_another_number_is_not_ours(told: str, cause: str) -> None:
         ("Compiling train_step for 64 devices\n", 900, "none"),
         ("Lowering eval_step ...\nstill compiling, 300 s\n", 900, "none"),
         ("Compiling update_fn; last run took 905 s\n", 4000, "hang"),
+        ("Compiling model with torch_tensorrt\n", 900, "none"),
+        ("compile of train_step started\n", 900, "none"),
+        ("compilation failed\n", 900, "hang"),
         ("failed to compile, going on without\n", 900, "hang"),
     ],
 )

@@ -77,7 +77,7 @@ def _of_other_jobs(found: list[candidates.Candidate], ctx: context.Context) -> l
 
 
 _JOB_KEYS = ("job", "job_id", "jobid", "slurm_job_id", "SLURM_JOB_ID")
-_JOB_NUMBERS = r"\b(?:[Jj]ob ?(?:Id|ID|id)?|JOB|STEP)(?: ?[=:] ?| )#?(\d{3,12})\b(?!\S*[_+\[])"
+_JOB_NUMBERS = r"\b(?:[Jj]ob ?(?:Id|ID|id)?|JOB|STEP)(?: ?[=:] ?| )[#<]?(\d{3,12})\b(?!\S*[_+\[])"
 
 
 def _names_others(text: str, own: str) -> bool:

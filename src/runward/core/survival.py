@@ -124,8 +124,8 @@ _AGAIN, _LONG_AFTER = 3, 10
 """New steps after the word that it ended: of a run that lives or ended well, and of any other."""
 
 
-_CONTROLLER = "slurmctld"
-"""Whose records are those of a whole cluster."""
+_CONTROLLER = ("slurmctld", "error: Nodes ")
+"""Whose records are those of a whole cluster, and how it alone begins one."""
 
 
 def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: context.Context) -> bool:
@@ -137,7 +137,7 @@ def _went_on(candidate: candidates.Candidate, book: casebook.Casebook, ctx: cont
     later = {one.step for one in book.advances if one.order > candidate.order and one.file == candidate.file}
     if candidate.ends and not well and candidate.cause is not _C.NODE_FAILURE:
         return False  # in the time of grace that it is given it makes steps; a lost node gives none
-    if ctx.running is True and _CONTROLLER in candidate.text[:200]:
+    if ctx.running is True and any(word in candidate.text[:200] for word in _CONTROLLER):
         return bool(later)  # it tells of all jobs and nodes
     if well and _before_any(candidate, book):
         return len(later) >= _needed(candidate, ctx, well=True) + candidate.ends  # none of them is a buffer's

@@ -3,7 +3,7 @@
 from runward.core import casebook, regexes, signals
 
 _TOLD = (
-    r"(?i)\b(?:may|might|can|could|will|should|usually|typically|normally|last (?:run|time|one))\b.{0,24}"
+    r"(?i)\b(?:may|might|this|it|can|could|will|should|usually|typically|normally|last (?:run|time|one))\b.{0,24}"
     r"\b(?:takes?|took|needs?|lasts?)\b\D{0,24}(?:\d{1,4} ?(?:-|to) ?)?(?P<amount>\d{1,5})(?:\.\d+)? ?"
     r"(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?|rs?)?)\b"
 )
