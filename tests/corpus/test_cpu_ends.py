@@ -23,6 +23,26 @@ def test_who_did_not_come_to_a_barrier_is_named_though_those_that_waited_speak_f
     assert judging.blame(_STEPS + _closed(2) + waited + _closed(3)) == ("distributed_timeout", "restart", 1)
 
 
+def _misses(rank: int, missing: str) -> str:
+    return _raised(rank, f"RuntimeError: [Rank {rank}]: {missing} failed to pass monitoredBarrier in 9000 ms")
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (_misses(0, "Rank 5") + _misses(2, "Ranks 0"), 5),
+        (_misses(2, "Ranks 0") + _misses(0, "Rank 5") + _misses(3, "Ranks 0"), 5),
+        (_misses(0, "Rank 5") + _misses(5, "Ranks 0"), 5),
+        (_misses(3, "Rank 0"), 0),
+        (_misses(2, "Ranks 0") + _misses(3, "Ranks 0"), 0),
+        (_misses(0, "Ranks 4, 5") + _misses(2, "Ranks 0"), None),
+    ],
+    ids=["left-first", "between", "came-late", "the-first", "of-all", "several"],
+)
+def test_who_reports_another_one_missing_was_at_the_barrier(log: str, rank: int | None) -> None:
+    assert judging.blame(_STEPS + log, exit_code=1, world_size=8) == ("distributed_timeout", "restart", rank)
+
+
 def _differs(rank: int, other: int) -> str:
     text = "is running collective: CollectiveFingerPrint(SequenceNumber=35, OpType=ALLREDUCE)"
     return _raised(

@@ -18,6 +18,7 @@ from runward.core import (
     joined,
     last_words,
     missed,
+    named_missing,
     own_links,
     rules,
     signals,
@@ -29,7 +30,6 @@ from runward.core import (
 
 _ENOUGH = 3
 """From so many complaining ranks on, one that lies between them and is never heard of exists."""
-_RANKS = re.compile(r"\d{1,6}")
 
 
 def suspects(
@@ -45,7 +45,7 @@ def _missed(
 ) -> missed.Suspects | None:
     return (
         _recorded(ctx, behind=True)
-        or named(book)
+        or named_missing.named(book)
         or joined.listed(book)
         or joined.one_short(book)
         or joined.without_heartbeat(book)
@@ -98,7 +98,7 @@ def _recorded(ctx: context.Context, *, behind: bool) -> missed.Suspects | None:
 def of_silence(book: casebook.Casebook) -> missed.Suspects | None:
     """Who holds up a training that is merely silent: named by a tool, behind in calls, or elsewhere by its stack."""
     asked = (
-        named,
+        named_missing.named,
         joined.listed,
         joined.one_short,
         _counters,
@@ -116,25 +116,6 @@ def of_meeting(book: casebook.Casebook) -> missed.Suspects | None:
     """Who did not come where the others waited for its word."""
     asked = (joined.listed, joined.one_short, joined.without_heartbeat, last_words.stopped)
     return next((told for told in (ask(book) for ask in asked) if told is not None), None)
-
-
-def named(book: casebook.Casebook) -> missed.Suspects | None:
-    """`Ranks 4, 5 failed to pass monitoredBarrier`, `missing ranks: [3]`, or a list of one a line."""
-    listed: list[casebook.Entry] = []
-    told = sorted(
-        [*book.with_field("missing"), *book.with_field("missing_one")], key=lambda entry: entry.order
-    )
-    for entry in reversed(told):
-        last = listed[-1] if listed else entry
-        if entry.signal.rule != last.signal.rule or last.order - entry.order > 1:
-            break
-        listed.append(entry)
-    said = (one.signal.fields.get("missing") or one.signal.fields.get("missing_one", "") for one in listed)
-    texts = [text for ranks in said for text in _RANKS.findall(ranks)]
-    ranks = tuple(sorted({int(text) for text in texts[:1024]}))
-    if not ranks:
-        return None
-    return missed.Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
 
 
 def _counters(book: casebook.Casebook) -> missed.Suspects | None:

@@ -257,9 +257,9 @@ def _missed(case: whose.Case) -> int | None:
 
 
 def _named(book: casebook.Casebook) -> int | None:
-    from runward.core import collectives  # noqa: PLC0415 -- see `_missed`
+    from runward.core import named_missing  # noqa: PLC0415 -- see `_missed`
 
-    missing = collectives.named(book)
+    missing = named_missing.named(book)
     return missing.rank if missing is not None else None
 
 
