@@ -31,8 +31,22 @@ def _steps(first: int = 1) -> str:
         "preprocessing 1200000 documents on the first rank",
         "Downloading shards:  50%|#####     | 2/4 [09:10<09:00, 275.00s/it]",
         "saving checkpoint at iteration 100 to /out",
+        "Starting the final evaluation\nvalidation 310 of 4800",
+        "eval 77/9000",
     ],
-    ids=["eval", "bar", "own-words", "generation", "harness", "tokens", "documents", "download", "save"],
+    ids=[
+        "eval",
+        "bar",
+        "own-words",
+        "generation",
+        "harness",
+        "tokens",
+        "documents",
+        "download",
+        "save",
+        "of",
+        "count",
+    ],
 )
 def test_a_work_of_one_rank_that_outlasts_the_others_asks_for_a_change(work: str) -> None:
     found = judging.judge(f"{_steps()}[rank0]: {work}\n{_WAITED}", exit_code=1)
@@ -48,9 +62,10 @@ def test_a_work_of_one_rank_that_outlasts_the_others_asks_for_a_change(work: str
         (_steps() + "".join(f"[rank{r}]: Running evaluation on 50 samples\n" for r in range(4)) + _WAITED, 0),
         (_steps() + _BEGUN + "[rank0]: evaluation done in 3 s\n" + _WAITED, 0),
         (_steps() + _BEGUN + _steps(5) + _BEGUN + _WAITED, 0),
+        (_steps() + "".join(f"[rank{r}]: valid 10/64\n" for r in range(4)) + _WAITED, 0),
         (_steps() + _BEGUN + _WAITED.replace("ank1", "ank0").replace("ank 1", "ank 0"), 1),
     ],
-    ids=["no-work", "of-all", "ended", "was-over-in-time-before", "another-is-missed"],
+    ids=["no-work", "of-all", "ended", "was-over-in-time-before", "counted-by-all", "another-is-missed"],
 )
 def test_without_such_a_work_a_restart_helps(log: str, rank: int) -> None:
     assert judging.blame(log) == ("nccl_timeout", "restart", rank)
