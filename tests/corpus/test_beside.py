@@ -146,7 +146,8 @@ def test_a_card_with_room_is_not_why_a_library_cannot_begin(smi):
 
 _SICK = [
     "ERR!", "GPU 3: ERR!", "GPU 2: [Unknown Error]", "Xid 79", {"xid": 119}, "7 of 8 GPUs", "hangs", "does not return",
-    "timed out after 60 s", "GPU requires reset", "uncorrectable ECC errors: 12", "Pending retired pages: Yes",
+    "timed out after 60 s", "GPU requires reset", "uncorrectable ECC errors: 12", "Uncorrectable volatile double bit: 3",
+    {"ecc.errors.uncorrected.volatile.total": 4}, "Double-bit ECC errors = 7", "Volatile Uncorr. ECC: 2", "Pending retired pages: Yes",
 ]  # fmt: skip
 
 
@@ -174,6 +175,8 @@ def test_what_is_broken_there_is_not_why_a_program_raised_or_is_at_work(smi):
         "all 8 GPUs listed",
         "8 of 8 GPUs",
         "ECC errors: 0",
+        "ECC Uncorrectable volatile double bit: 0",
+        "Single bit ECC errors: 12",
         "No running processes found",
         {"gpus": 8},
         "Xid none",
@@ -192,6 +195,53 @@ def test_gpus_that_went_away_under_a_run_are_the_drivers_doing():
     smi = "No devices were found"
     assert judging.answer(_STEPS, exit_code=1, nvidia_smi=smi) == ("driver", "restart_elsewhere")
     assert judging.answer("starting\n", exit_code=1, nvidia_smi=smi) == ("driver", "change")
+
+
+@pytest.mark.parametrize(
+    "said", ["CUDA driver error: cannot allocate memory", "init: cuda failed: Cannot allocate memory"]
+)
+def test_memory_that_cuda_does_not_get_is_not_the_hosts(said):
+    log = f"opening device 3\n{said}\n"
+    assert judging.answer(log)[0] == "cuda_error"
+    broken = "GPU 3: 310MiB / 32768MiB, DBE: 9"
+    assert judging.answer(log, exit_code=1, nvidia_smi=broken) == ("gpu_hardware", "restart_elsewhere")
+    assert judging.answer(log, exit_code=1, nvidia_smi="310MiB / 32768MiB, DBE: 0")[0] == "cuda_error"
+    assert judging.answer("fork_worker: Cannot allocate memory\n")[0] == "host_oom"
+
+
+_BUSY = _raised(
+    "torch.ones(1).cuda()", "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable"
+)
+
+
+@pytest.mark.parametrize(
+    "smi",
+    [
+        "Compute Mode : Exclusive_Process",
+        {"compute_mode": "Prohibited"},
+        "| 41%  E. Process |",
+        "compute mode EXCLUSIVE_THREAD",
+    ],
+    ids=str,
+)
+def test_busy_cards_that_take_one_process_are_set_up_so(smi):
+    assert judging.answer(_BUSY, exit_code=1, nvidia_smi=smi) == ("config_error", "change")
+    assert judging.answer(f"smi: {smi}\n" + _BUSY) == ("config_error", "change")
+
+
+@pytest.mark.parametrize(
+    ("before", "smi"),
+    [
+        ("", "Compute Mode: Default"),
+        ("", "41% Default"),
+        ("worker 4410 is a zombie\n", "Compute Mode: Exclusive_Process"),
+        ("", "Exclusive_Process, pid 5512 of another job"),
+        ("pid 5512 still holds cuda:0\ncompute mode: Exclusive_Process\n", ""),
+        ("waiting for exclusive lock\n", ""),
+    ],
+)
+def test_busy_cards_of_another_mode_or_that_another_leaves_are_not(before, smi):
+    assert judging.answer(before + _BUSY, exit_code=1, nvidia_smi=smi)[1] == "restart_elsewhere"
 
 
 _LOST = _raised(

@@ -4,7 +4,17 @@ import json
 import re
 from collections.abc import Mapping
 
-from runward.core import candidates, casebook, context, failures, regexes, told_states, told_values, xids
+from runward.core import (
+    candidates,
+    casebook,
+    circumstances,
+    context,
+    failures,
+    regexes,
+    told_states,
+    told_values,
+    xids,
+)
 
 _C, _A = failures.Cause, failures.Action
 _DEVICE = candidates.GENERIC - 2
@@ -19,7 +29,9 @@ _SICK = (
     r"(?i)\bERR!|\brequires? reset\b|\breset required\b|(?<!NVML: )\bUnknown Error\b|\brev ff\b|\bis lost\b"
     r"|\bfall(?:en|s) off\b|\b(?:hangs?|hung|stuck|blocks?|freezes|frozen)\b|\btim(?:es|ed) out\b|\btimeout\b"
     r"|\b(?:does not|doesn.t|did not|didn.t|never) (?:return|answer|respond|come back|finish|end)\w*|\bno answer\b"
-    r"|\bnot responding\b|\buncorrect\w*(?: volatile| aggregate)?(?: ECC)?(?: errors?)?\b[\"' :=]{1,4}[1-9]"
+    r"|\bnot responding\b|(?<![a-z])(?:uncorr\w*|double[ -]?bit|DBEs?)\b\.?"
+    r"(?:[ ._-](?:volatile|aggregate|double|bit|ECC|errors?|total|count)){0,5}"
+    r"[\"' :=]{1,4}[1-9]"
     r"|\b(?:failure|pending)[^:;,\n]{0,30}[:=] ?[\"']?yes\b|\bpower[ -]cable|\bin an? (?:bad|unrecoverable|error) state"
 )
 _OF_ALL = r"(?i)\b(?P<seen>\d{1,3}) (?:of|/|out of) (?P<all>\d{1,3}) (?:GPUs?|cards?|devices?)\b"
@@ -181,11 +193,14 @@ def gather(ctx: context.Context, book: casebook.Casebook) -> list[candidates.Can
     return [one for one in found if one.weight >= candidates.PROOF or stands or ctx.running is not True]
 
 
-def settled(found: list[candidates.Candidate], ctx: context.Context) -> list[candidates.Candidate]:
+def settled(
+    found: list[candidates.Candidate], book: casebook.Casebook, ctx: context.Context
+) -> list[candidates.Candidate]:
     """The candidates, with the card as the cause of what failed on it."""
     text = ctx.extra.get("nvidia_smi", "")
     if not text:
         return found
+    found = [circumstances.in_exclusive_mode(one, book, text) for one in found]
     if full_card(text):
         return [_on_full_card(one, text) for one in found]
     shown = _sick(text)

@@ -14,9 +14,14 @@ _BY_DEFAULT = "no address was set, and at the default one, on this machine, nobo
 
 
 def settled(candidate: "candidates.Candidate", book: casebook.Casebook) -> "candidates.Candidate":
-    """The candidate, as a configuration's fault where nobody answered at an address that nobody had set."""
+    """The candidate, as a configuration's fault where nobody answered at an address that nobody had set.
+
+    Or where GPUs that are kept for one process are asked by another.
+    """
     if candidate.rule == _NO_DEVICE:
         return _without_device(candidate, book)
+    if candidate.rule == _BUSY:
+        return in_exclusive_mode(candidate, book)
     if candidate.cause not in _OF_A_SERVICE or not regexes.ready(_LOOPBACK).search(candidate.text):
         return candidate
     ports = {entry.signal.fields.get("port", "") for entry in book.of_rule("address_by_default")}
@@ -36,6 +41,42 @@ def _without_device(candidate: "candidates.Candidate", book: casebook.Casebook) 
     if went_on or any(word in edges.text for edges in book.edges.values() for word in _BY_SOCKETS):
         return candidate._replace(weight=1)
     return candidate._replace(aside=True)
+
+
+_BUSY = "cuda_devices_busy"
+_EXCLUSIVE = (
+    r"(?i)\bexclusive[_ -](?:process|thread)\b|\bE\. ?(?:Process|Thread)\b|\| +Prohibited +\|"
+    r"|\bcompute[_ ]?mode\b[\"']?[ :=]{1,20}[\"']?(?:is )?(?:[123]\b|exclusive|prohibited)"
+)
+"""How nvidia-smi writes that a GPU takes one process, or none."""
+_FOR_ONE = "the GPUs are in a compute mode in which no second process may use one: {text}"
+
+
+_MODES = (b"xclusive", b"XCLUSIVE", b"rohibited", b"E. Process", b"E. Thread")
+_LEAVING = (
+    r"(?i)\b(?:pid|process)[ :=#]{0,3}\d{1,8}\b.{0,60}\b(?:still|holds?|held|uses|using|alive|ending|exiting)\b"
+    r"|\bzombies?\b|\bdefunct\b|\borphan\w*|\bleft[ -]?over\b|\b(?:an)?other (?:user|job)\b"
+)
+"""Words of a process, of nobody's in this start, that has the GPU: it may be gone at the next one."""
+
+
+def in_exclusive_mode(
+    candidate: "candidates.Candidate", book: casebook.Casebook, shown: str = ""
+) -> "candidates.Candidate":
+    """The candidate, as a configuration's fault where the log, or what is shown, says that busy GPUs take one process.
+
+    Another start would put its processes on the same GPUs.
+    """
+    edges = book.edges.get(candidate.file)
+    if candidate.rule != _BUSY or edges is None:
+        return candidate
+    told = any(word in part for part in (edges.head, edges.tail) for word in _MODES)
+    if not told and not shown:
+        return candidate
+    text = edges.text.decode("utf-8", "replace") + "\n" + shown
+    if regexes.ready(_EXCLUSIVE).search(text) is None or regexes.ready(_LEAVING).search(text):
+        return candidate
+    return candidate._replace(cause=_C.CONFIG_ERROR, action=_A.CHANGE, summary=_FOR_ONE)
 
 
 def action(chosen: "candidates.Candidate", book: casebook.Casebook) -> failures.Action | None:

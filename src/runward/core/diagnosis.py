@@ -153,7 +153,7 @@ def _beside(
     """The candidates as disks, cards and nodes beside the log explain them, and what those say themselves."""
     from runward.core import beside, full_disks  # noqa: PLC0415 -- few runs have more than a log
 
-    found = beside.killed_for_memory(beside.settled(found, ctx), ctx)
+    found = beside.killed_for_memory(beside.settled(found, book, ctx), ctx)
     found = full_disks.settled(found, book, ctx)
     return [*found, *beside.gather(ctx, book), *full_disks.gather(book, ctx)]
 
