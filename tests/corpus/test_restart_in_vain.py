@@ -327,3 +327,37 @@ _ENGINE = "(Engine pid=7) Traceback (most recent call last):\n(Engine pid=7)   F
 )
 def test_what_nobody_answers_on_its_own_machine_died_there_before(log: str, action: str) -> None:
     assert judging.answer(log)[1] == action
+
+
+_CRASH = "Segmentation fault (core dumped)\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "action"),
+    [
+        (f"$ python fit.py\n{_CRASH}$ python fit.py --cpu\n{_CRASH}", "hold"),
+        (f"(env) kim@n3:~/w$ ./fit\n{_CRASH}(env) kim@n3:~/w$ ./fit -v\n{_CRASH}", "hold"),
+        (f"+ python fit.py\nloading\n{_CRASH}+ python fit.py\nloading\n{_CRASH}", "hold"),
+        (f'[kim@n3 w]$ python3 -c "import tokenlib"\n{_CRASH}', "hold"),
+        (f"$ python fit.py\n{_CRASH}", "restart"),
+        (f"$ mpirun fit\nloading\n{_CRASH}loading\n{_CRASH}", "restart"),
+        (f"+ ./fit a &\n+ ./fit b &\n{_CRASH}{_CRASH}", "restart"),
+        (f"$ python fit.py\n{_CRASH}$ python fit.py\n{_STEPS}{_CRASH}", "restart"),
+        (f'$ python -c "import tokenlib"\nok\n$ python fit.py\n{_CRASH}', "restart"),
+        (f"{_CRASH}# of 2 parts\n50% done\n{_CRASH}", "restart"),
+    ],
+    ids=[
+        "prompt",
+        "long-prompt",
+        "traced",
+        "import",
+        "once",
+        "two-processes",
+        "two-at-once",
+        "steps",
+        "import-well",
+        "no-command",
+    ],
+)
+def test_native_code_that_crashes_at_each_start_does_so_again(log: str, action: str) -> None:
+    assert judging.answer(log, 139) == ("segfault", action)

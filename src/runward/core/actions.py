@@ -174,7 +174,9 @@ def _comes_again(chosen: candidates.Candidate, book: casebook.Casebook, ctx: con
     match chosen.cause:
         case _C.UNKNOWN:
             return _by_itself(book, ctx) or again.all_at_one_step(book)
-        case _C.SEGFAULT:
+        case _C.SEGFAULT | _C.ABORT:
+            if again.at_each_start(chosen, book):
+                return True
             alone = not book.ranks and not book.nodes
             return chosen.rule == "faulthandler_segfault" and alone and not book.progress
     return False

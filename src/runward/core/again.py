@@ -96,6 +96,33 @@ def all_at_one_step(book: casebook.Casebook) -> bool:
     return len(lives) == _TITLED and all(lives) and len(ends) == 1
 
 
+_COMMAND = (
+    rb"(?m)^(?:\([\w.-]{1,40}\) ?)?(?:[\w.~@:/-]{0,60}\$ |[\w.-]{1,40}@[\w.~:/-]{1,60}# ?|\++ |\[[^\]\n]{1,60}\][$#] )"
+    rb"[\w./]"
+)
+"""A command behind a shell's prompt, or as a shell that tells its commands writes it."""
+_BARE_IMPORT = rb"\bpython[\d.]{0,6} -c ?[\"']? ?(?:import|from) [^\n]{1,200}\n[^\n]{0,200}\Z"
+
+
+def at_each_start(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
+    """Whether native code crashed alike at two starts of one log that made no step, or where a module was only loaded.
+
+    Between the two stands the command of a shell, so that they are not two processes of one start.
+    """
+    entry = chosen.entry
+    if chosen.cause not in (_C.SEGFAULT, _C.ABORT) or entry is None or book.progress or book.advances:
+        return False
+    edges = book.edges.get(chosen.file)
+    told = [e for e in book.of_rule(chosen.rule) if e.signal.file == chosen.file]
+    if edges is None or any(e.signal.offset is None or e.signal.offset < edges.cut for e in told):
+        return False
+    ends = [(e.signal.offset or 0) - edges.cut for e in told]
+    if any(regexes.ready(_BARE_IMPORT).search(edges.tail[:end]) for end in ends):
+        return True
+    spans = (edges.tail[a:b] for a, b in itertools.pairwise(ends))
+    return any(regexes.ready(_COMMAND).search(span) is not None for span in spans)
+
+
 _TITLED = 3
 """So many attempts that end alike are no accident."""
 
