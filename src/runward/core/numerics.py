@@ -27,11 +27,21 @@ def find(book: casebook.Casebook, ctx: context.Context) -> candidates.Candidate 
     that was bad in the first bad step while the others were not.
     """
     samples = _own(_by_step(list(book.samples)))
-    found = _unstable(samples, book, ctx)
-    if found is None or found.entry is None or _alone(found.entry, samples):
+    found = _unstable(samples, book, ctx) if samples else _unread(book)
+    if not samples or found is None or found.entry is None or _alone(found.entry, samples):
         return found
     unsigned = found.entry.signal._replace(rank=None, voice=voices.NOBODY)
     return found._replace(entry=found.entry._replace(signal=unsigned))
+
+
+def _unread(book: casebook.Casebook) -> candidates.Candidate | None:
+    """The same of a log in which no rule found a loss."""
+    from runward.core import unread_losses  # noqa: PLC0415 -- most logs tell theirs in known words
+
+    lost = unread_losses.find(book)
+    if lost is None:
+        return None
+    return _made(lost.first, 64, f"the loss is not a number and stays so ({lost.reports} reports)")
 
 
 _OF_ONE = r"(?i)\b(?:own|local|unreduced|replica|micro_?batch|per_rank|rank)[_ ](?:\w{1,12}[_ ])?loss\b"
