@@ -39,3 +39,18 @@ def test_what_an_evicted_container_used_itself_decides(
 ) -> None:
     found = judging.verdict(f"{_STEPS}{front}{said}\n", exit_code=137, state="Evicted")
     assert (found.cause, found.action) == (cause, action)
+
+
+_LISTED = "fit-0   0/1   ContainerStatusUnknown   1   5m\nfit-1   0/1   Evicted   0   31m\n"
+
+
+def test_a_container_that_is_no_longer_known_was_taken_by_the_eviction() -> None:
+    gone = "    Message: The container could not be located when the pod was terminated\n"
+    filled = "Message: " + _DISK + _container("77Gi") + "\n"
+    assert judging.answer(_LISTED + filled, state="Evicted") == ("disk_full", "change")
+    assert judging.answer(filled + gone, state="Evicted") == ("disk_full", "change")
+    little = "Message: " + _MEMORY + _container("20Mi") + "\n"
+    assert judging.answer(gone + little, state="Evicted") == ("host_oom", "restart_elsewhere")
+    assert judging.answer(_STEPS + gone, 137) == ("node_failure", "restart_elsewhere")
+    down = "Node n-7 which was running pod fit-0 is unresponsive\n"
+    assert judging.answer(down + filled, 137)[0] == "node_failure"

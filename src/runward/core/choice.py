@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Mapping
 
-from runward.core import candidates, failures
+from runward.core import candidates, evictions, failures
 
 _C, _A = failures.Cause, failures.Action
 _APPLICATION_XIDS = (_C.CUDA_ERROR,)
@@ -14,7 +14,7 @@ def best(
 ) -> candidates.Candidate | None:
     """The candidate that explains the others, or None when nothing but echoes of launchers is there."""
     pool = [c for c in _bursts(found) if c.weight > 0]
-    pool = _before_the_end(pool)
+    pool = _before_the_end(evictions.decide(pool))
     if not pool:
         return None
     top = _strongest(pool, offsets)

@@ -5,8 +5,12 @@ nothing was requested, that is true of every container, and the amount decides.
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from runward.core import regexes
+
+if TYPE_CHECKING:
+    from runward.core import candidates
 
 _USED = (
     r"Container [\w.-]{1,80} was using (?P<used>\d{1,18}(?:\.\d{1,3})?[A-Za-z]{0,2}),"
@@ -31,6 +35,20 @@ def in_the_way(rule: str, text: str) -> bool:
         return False
     used = [(_bytes(one["used"]), _bytes(one["request"])) for one in regexes.ready(_USED).finditer(text)]
     return bool(used) and not any(amount > (asked or _MUCH[rule]) for amount, asked in used)
+
+
+_GONE = "k8s_container_gone"
+_EVICTED = (*_MUCH, "ephemeral_evicted", "k8s_evicted_memory", "k8s_evicted_processes")
+
+
+def decide(found: "list[candidates.Candidate]") -> "list[candidates.Candidate]":
+    """The candidates without containers that the kubelet no longer knows, where it says that it evicted a pod.
+
+    It takes the container away before its status is read: that its node failed is then no longer said.
+    """
+    if not any(one.rule in _EVICTED for one in found):
+        return found
+    return [one for one in found if one.rule != _GONE]
 
 
 def _bytes(quantity: str) -> float:
