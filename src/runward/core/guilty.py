@@ -259,8 +259,7 @@ def _missed(case: whose.Case) -> int | None:
 def _named(book: casebook.Casebook) -> int | None:
     from runward.core import named_missing  # noqa: PLC0415 -- see `_missed`
 
-    missing = named_missing.named(book)
-    return missing.rank if missing is not None else None
+    return named_missing.rank(book)
 
 
 def _launchers(case: whose.Case) -> int | None:

@@ -24,6 +24,12 @@ def named(book: casebook.Casebook) -> missed.Suspects | None:
     return missed.Suspects(ranks, "the others' message names it", proven=False, entries=tuple(listed[:2]))
 
 
+def rank(book: casebook.Casebook) -> int | None:
+    """The one rank that is named; None where none or several are."""
+    told = named(book)
+    return told.rank if told is not None else None
+
+
 def _named_by(entry: casebook.Entry) -> set[int]:
     fields = entry.signal.fields
     texts = _RANKS.findall(fields.get("missing") or fields.get("missing_one", ""))
