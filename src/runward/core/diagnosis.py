@@ -206,7 +206,7 @@ def _admitted(
     found = tallies.unaccounted(serving.left(caught.left(found, book, ctx), book, ctx), book, ctx)
     if ctx.running is True or (ctx.exit is None and ctx.running is None):
         found = [c for c in found if not c.aside]
-    if _parted(found, book):
+    if (ctx.ended_well or standing.end_mark(book) is not None) and _parted(found, book):
         return found
     if ctx.ended_well and not ctx.children:
         if hidden_ends.launcher_failed(found, book, step=not ctx.state.startswith("COMPLETED")):

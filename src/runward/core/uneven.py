@@ -87,8 +87,8 @@ def _went_on(rank: int, proof: failures.Evidence, book: casebook.Casebook) -> bo
 def _out(book: casebook.Casebook) -> dict[int, failures.Evidence]:
     """The ranks that say that their data came to an end."""
     told: dict[int, failures.Evidence] = {}
-    for rank, text, file, offset in _lines(book, _ENDED):
-        if regexes.ready(_OUT).search(text) and not regexes.ready(_OF_ELSE).search(text):
+    for rank, text, file, offset in _lines(book, _ENDED, _OUT):
+        if not regexes.ready(_OF_ELSE).search(text):
             told[rank] = failures.Evidence(text.strip(), file=file, offset=offset, rank=rank, source="log")
     return told
 
@@ -102,7 +102,7 @@ _DONE = (
 def _done_unlike(book: casebook.Casebook) -> dict[int, failures.Evidence]:
     """The ranks that say in the same words, as often, that they are done, where not all made as many batches."""
     told: dict[str, dict[int, list[tuple[int, failures.Evidence]]]] = {}
-    for rank, text, file, offset in _lines(book, _COUNTED):
+    for rank, text, file, offset in _lines(book, _COUNTED, _DONE, _COUNT):
         body = prefixes.split(text).body
         found = regexes.ready(_COUNT).search(body)
         if found is not None and regexes.ready(_DONE).search(body):
@@ -149,8 +149,10 @@ def in_other_calls(book: casebook.Casebook) -> missed.Suspects | None:
     return out if out is not None and {*out.ranks} == few else None
 
 
-def _lines(book: casebook.Casebook, words: tuple[bytes, ...]) -> Iterator[tuple[int, str, str | None, int]]:
-    """The lines of ranks that hold one of the words: rank, text, file, offset."""
+def _lines(
+    book: casebook.Casebook, words: tuple[bytes, ...], *patterns: str
+) -> Iterator[tuple[int, str, str | None, int]]:
+    """The lines of ranks that hold one of the words and all of the patterns: rank, text, file, offset."""
     for file, edges in book.edges.items():
         text = edges.text
         if not any(word in text for word in words):
@@ -159,6 +161,9 @@ def _lines(book: casebook.Casebook, words: tuple[bytes, ...]) -> Iterator[tuple[
         for raw in text.splitlines(keepends=True):
             if any(word in raw for word in words):
                 line = raw[:_LINE].decode("utf-8", "replace")
+                if not all(regexes.ready(pattern).search(line) for pattern in patterns):
+                    at += len(raw)
+                    continue
                 front = prefixes.on(prefixes.split(line), edges.node)
                 rank = front.rank if front.rank is not None else book.voices.rank(front.voice)
                 rank = book.rank_of_file(file) if rank is None else rank
