@@ -7,6 +7,7 @@ from runward.core import (
     devices,
     evidence,
     failures,
+    launcher_ends,
     layouts,
     numerics,
     own_numbers,
@@ -269,22 +270,11 @@ def _launchers(case: whose.Case) -> int | None:
         return (
             missed if missed is not None else case.book.voices.rank(voices.Voice(node=case.chosen.node or ""))
         )
-    ended = _launcher_end(case.found, case.chosen.cause)
+    ended = launcher_ends.seen(case.found, case.chosen.cause)
     if ended is None:
         roots = [row.rank for row in case.known.rows if row.root and row.code != whose.TERMINATED]
-        told = [_of_entry(entry, case.book) for entry in _first_to_end(case.book)]
-        return roots[-1] if roots else next(iter(told), None)
+        return roots[-1] if roots else launcher_ends.first(case.book)
     return ended.rank
-
-
-def _first_to_end(book: casebook.Casebook) -> list[casebook.Entry]:
-    """The lines of launchers about the first to end; where Hydra lists several it ended most of them itself."""
-    listed = book.of_rule(_LISTS_ENDS)
-    several = len({entry.signal.rank for entry in listed}) > 1
-    return [e for e in book.saying(rules.Says.ENDED_FIRST) if not (several and e.signal.rule == _LISTS_ENDS)]
-
-
-_LISTS_ENDS = "launcher_bad_rank"
 
 
 def _alone(case: whose.Case) -> int | None:
@@ -298,38 +288,6 @@ def _alone(case: whose.Case) -> int | None:
 def _of_log(case: whose.Case) -> int | None:
     """The rank whose log alone is read, where the cause is its own and not that of its peers or of a service."""
     return None if case.chosen.cause in (*_LOST, _C.HUB_NETWORK) else whose.of_log(case)
-
-
-def _of_entry(entry: casebook.Entry, book: casebook.Casebook) -> int | None:
-    """The rank that a launcher's line names, or whose process it names."""
-    signal = entry.signal
-    pid = signal.fields.get("pid", "") if signal.rank is None else ""
-    if not pid:
-        return signal.rank
-    rank = book.voices.process(pid, voices.short(signal.node))
-    return book.voices.only(signal.fields.get("node", "")) if rank is None else rank
-
-
-def _launcher_end(found: list[candidates.Candidate], cause: failures.Cause) -> candidates.Candidate | None:
-    """The end that a launcher saw first: a witness, used where the fault's own line names no rank.
-
-    Who was killed did not abort: that is a rank that waited for it.
-    """
-    tasks = cause not in (*candidates.ENDS, _C.NCCL_ERROR, _C.NETWORK)
-    seen = [c for c in found if c.tells_end or (tasks and c.rule.startswith("slurm_task"))]
-    named = [c for c in seen if c.rank is not None and c.weight > 6 and not _one_of_many(c, seen)]
-    if cause in (_C.HOST_OOM, _C.KILLED):
-        named = [c for c in named if c.cause is not _C.ABORT]
-    return next(iter(named), None)
-
-
-def _one_of_many(one: candidates.Candidate, seen: list[candidates.Candidate]) -> bool:
-    """Whether the launcher told the same end of several tasks in one line before it told this one's."""
-    code = (one.fields or {}).get("exitcode")
-    return any(
-        other.rank is None and other.rule == one.rule and (other.fields or {}).get("exitcode") == code
-        for other in seen[: seen.index(one)]
-    )
 
 
 def _uneven(case: whose.Case) -> int | None:
