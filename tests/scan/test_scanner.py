@@ -127,6 +127,9 @@ def test_the_parts_of_literals_give_back_each_literal_where_it_stands(words, tex
     other = keyed.Keyed(made.beside(data[: len(data) // 2]))
     beside = other.over(engines.Stdlib(other.parts))
     assert beside.stops(b"x" * before + data + b"xyz", before, before + len(data)) == expected
+    again = keyed.Keyed(made.beside(data).wanted().beside(data[len(data) // 3 :]))
+    twice = again.over(engines.Stdlib(again.parts))
+    assert twice.stops(b"x" * before + data + b"xyz", before, before + len(data)) == expected
 
 
 def test_parts_that_a_log_is_full_of_are_replaced_where_the_literals_have_others():
@@ -140,6 +143,15 @@ def test_parts_that_a_log_is_full_of_are_replaced_where_the_literals_have_others
         (b"strea", [1]),
         (b"ok", [2]),
     ]
+
+
+def test_a_literal_whose_parts_all_stand_there_but_for_their_case_is_looked_for_with_its_case():
+    words = vocabulary.Vocabulary(["[Rank ", "[rank "], [0, 1], [[0], [1]])
+    made = vocabulary.with_parts(words).beside(b"[rank3]: comm 0x7f rank 3 nranks 8\n" * 9)
+    for one in (made, made.wanted(), made.wanted().beside(b"no ranks here\n")):
+        parts = [(part.text, part.nocase, one.members[at]) for at, part in enumerate(one.looked_for())]
+        assert (b"[Rank", False, [0]) in parts
+        assert not any(nocase and 0 in members for _, nocase, members in parts)
 
 
 @given(

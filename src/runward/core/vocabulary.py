@@ -49,6 +49,8 @@ class Vocabulary(NamedTuple):
     """Text and `nocase` of each part."""
     members: Sequence[Sequence[int]] = ()
     """Of each part: the literals that it stands for."""
+    exact: Sequence[int] = ()
+    """Literals whose part is looked for with its case."""
 
     def literal(self, place: int) -> Literal:
         """One of the literals, as it stands in a log."""
@@ -73,15 +75,19 @@ class Vocabulary(NamedTuple):
 
         A part that a log holds on each line is compared each time with all that it may stand for.
         """
-        low = text.lower()
-        met = {low[at : at + KEY] for at in range(len(low) - KEY + 1)}
-        begins = list(self.begins)
+        met, met_so = _windows(text.lower()), _windows(text)
+        begins, exact = list(self.begins), list(self.exact)
         for (part, _), members in zip(self.parts, self.members, strict=True):
             if _bytes(str(part)).lower() not in met:
                 continue
             for place in members:
-                begins[place] = _begin_beside(_bytes(self.texts[place]).lower(), begins[place], met)
-        return _parted(self._replace(begins=begins))
+                word = _bytes(self.texts[place])
+                free = _begin_beside(word.lower(), met)
+                if free is None and not self.nocase[place]:
+                    free = _begin_beside(word, met_so)
+                    exact += [place] if free is not None else []
+                begins[place] = begins[place] if free is None else free
+        return _parted(self._replace(begins=begins, exact=exact))
 
     def wanted(self) -> "Vocabulary":
         """The same without the literals that no pattern wants: the others have other places then."""
@@ -92,6 +98,7 @@ class Vocabulary(NamedTuple):
                 [self.nocase[place] for place in kept],
                 [self.wanting[place] for place in kept],
                 [self.begins[place] for place in kept] if self.begins else (),
+                exact=[at for at, place in enumerate(kept) if place in self.exact],
             )
         )
 
@@ -131,10 +138,14 @@ def _begins(words: Sequence[Literal]) -> list[int]:
     return found
 
 
-def _begin_beside(low: bytes, begin: int, met: Container[bytes]) -> int:
-    """Where in a literal the first part begins that was not met; `begin` where all were."""
-    free = (at for at in range(len(low) - KEY + 1) if low[at : at + KEY] not in met)
-    return next(free, begin)
+def _windows(text: bytes) -> set[bytes]:
+    """Each part that stands in the text."""
+    return {text[at : at + KEY] for at in range(len(text) - KEY + 1)}
+
+
+def _begin_beside(word: bytes, met: Container[bytes]) -> int | None:
+    """Where in a literal the first part begins that was not met; None where all were."""
+    return next((at for at in range(len(word) - KEY + 1) if word[at : at + KEY] not in met), None)
 
 
 def _parted(made: Vocabulary) -> Vocabulary:
@@ -142,9 +153,15 @@ def _parted(made: Vocabulary) -> Vocabulary:
     if not made.begins:
         return made.whole()
     members: dict[tuple[str, int], list[int]] = {}
+    exact = set(made.exact)
     for place, (text, nocase, begin) in enumerate(zip(made.texts, made.nocase, made.begins, strict=True)):
         word = _bytes(text)
-        part = (_text(word.lower()[begin : begin + KEY]), 1) if len(word) > KEY else (text, nocase)
+        if len(word) <= KEY:
+            part = (text, nocase)
+        elif place in exact:
+            part = (_text(word[begin : begin + KEY]), 0)
+        else:
+            part = (_text(word.lower()[begin : begin + KEY]), 1)
         members.setdefault(part, []).append(place)
     return made._replace(parts=[list(part) for part in members], members=list(members.values()))
 
