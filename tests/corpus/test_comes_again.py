@@ -178,6 +178,15 @@ def test_a_crash_at_the_step_of_the_one_before_comes_again(log: str, action: str
     assert judging.answer(log)[1] == action
 
 
+@pytest.mark.parametrize(
+    ("command", "action"),
+    [('python3 -c "from reader import cut"', "hold"), ("python3 fit.py -c reader.toml", "restart")],
+)
+def test_a_module_that_crashes_where_it_is_only_loaded_crashes_again(command: str, action: str) -> None:
+    log = f"run.sh: line 21:  90 Segmentation fault      (core dumped) {command}\n"
+    assert judging.answer(log, 139) == ("segfault", action)
+
+
 def _try(number: int, where: int, exc: str = "IndexError: pop from empty list") -> str:
     return (
         f"attempt {number}\n{_lived(5, 40, '')}[rank1]: Traceback (most recent call last):\n"

@@ -303,3 +303,21 @@ def test_memory_that_an_adapter_may_not_reach_is_no_fault_of_a_link(status: str,
 )
 def test_what_takes_a_run_away_or_spoils_it(log: str, judged: str) -> None:
     assert judging.answer(_STEPS + log, 85)[0] == judged
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("NET/OFI Couldn't enable endpoint. RC: -22, ERROR: Invalid argument", "change"),
+        ("graph/xml.cc:77 NCCL WARN Could not open XML topology file /etc/topo.xml : No such file", "change"),
+        ("NET/OFI Request completed with error. RC: 103. Error: Software caused connection abort", "restart"),
+    ],
+)
+def test_a_plugin_that_cannot_be_set_up_is_no_lost_peer(text: str, action: str) -> None:
+    log = f"h1:9:8 [1] {text}\nh1: Test NCCL failure common.cu:1005 'internal error - please report this issue to the NCCL developers'\n"
+    assert judging.answer(log) == ("nccl_error", action)
+
+
+def test_the_process_of_xla_that_failed_is_its_device() -> None:
+    log = f"{_STEPS}Exception in device=TPU:6: RESOURCE_EXHAUSTED: Attempting to reserve 6.48G\nException: process 6 terminated with exit code 17\n"
+    assert judging.blame(log, 17) == ("gpu_oom", "change", 6)

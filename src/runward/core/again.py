@@ -101,7 +101,8 @@ _COMMAND = (
     rb"[\w./]"
 )
 """A command behind a shell's prompt, or as a shell that tells its commands writes it."""
-_BARE_IMPORT = rb"\bpython[\d.]{0,6} -c ?[\"']? ?(?:import|from) [^\n]{1,200}\n[^\n]{0,200}\Z"
+_LOADS = r"\bpython[\d.]{0,6} -c ?[\"']? ?(?:import|from) "
+_BARE_IMPORT = _LOADS.encode() + rb"[^\n]{1,200}\n[^\n]{0,200}\Z"
 
 
 def at_each_start(chosen: candidates.Candidate, book: casebook.Casebook) -> bool:
@@ -112,6 +113,8 @@ def at_each_start(chosen: candidates.Candidate, book: casebook.Casebook) -> bool
     entry = chosen.entry
     if chosen.cause not in (_C.SEGFAULT, _C.ABORT) or entry is None or book.progress or book.advances:
         return False
+    if regexes.ready(_LOADS).search(entry.signal.text):
+        return True  # the shell tells the command that crashed
     edges = book.edges.get(chosen.file)
     told = [e for e in book.of_rule(chosen.rule) if e.signal.file == chosen.file]
     if edges is None or any(e.signal.offset is None or e.signal.offset < edges.cut for e in told):
