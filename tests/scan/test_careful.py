@@ -16,14 +16,21 @@ def waste(watched):
     raise AssertionError(watched.width)
 
 
+def calm(watched):
+    """Tries on calm lines until the window is at its widest: one that a busy machine slows down begins the count anew."""
+    for number in range(careful.QUICK * 200):
+        watched.look(CALM + b"%d" % number, 0)
+        if watched.width == careful.WIDEST:
+            return
+    raise AssertionError(watched.width)
+
+
 def test_a_pattern_that_wastes_time_sees_less_until_it_is_quick_again():
     watched = careful.Careful(SLOW, fixed=True)
     waste(watched)
     late = b"foo bar baz" + b" " * 1000 + b"qux"
     assert watched.look(late, 0) is None
-    for number in range(careful.QUICK * 5):
-        watched.look(CALM + b"%d" % number, 0)
-    assert watched.width == careful.WIDEST
+    calm(watched)
     assert watched.look(late, 0)
 
 
