@@ -87,3 +87,10 @@ def test_figures_and_switches_of_such_names_are_no_exceptions(line):
 )
 def test_who_stood_still_is_who_is_named(raised, rank):
     assert judging.guess(_RAISED.format(raised)) == ("hang", rank)
+
+
+def test_a_class_is_told_by_its_whole_name():
+    assert (
+        "StateDictMismatchError"
+        in judging.verdict(_RAISED.format("acme.StateDictMismatchError: wq"), exit_code=1).summary
+    )
