@@ -228,8 +228,8 @@ def _device(base: Candidate, signal: signals.Signal) -> Candidate | None:
 
 def _status(base: Candidate, signal: signals.Signal) -> Candidate | None:
     """A launcher's line about a process of its own: its cause comes from the table of exit codes."""
-    name = signal.fields.get("signame", "").upper()
-    number = signal.fields.get("exitcode") or signal.fields.get("signum") or exits.NUMBERS.get(name, "")
+    named = exits.NUMBERS.get(signal.fields.get("signame", "").upper(), "")
+    number = signal.fields.get("exitcode") or signal.fields.get("signum") or str(named)
     if not re.fullmatch(r"-?\d{1,6}", number):
         return base
     value = int(number)

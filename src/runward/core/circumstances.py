@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from runward.core import casebook, failures, regexes, signals
+from runward.core import casebook, failures, hosts, regexes, signals
 
 if TYPE_CHECKING:
     from runward.core import candidates
 
 _C, _A = failures.Cause, failures.Action
 _OF_A_SERVICE = (_C.NETWORK, _C.HUB_NETWORK)
-_LOOPBACK = r"\blocalhost\b|\b127\.0\.0\.1\b|\b0\.0\.0\.0\b|\[?::1\b"
 _BY_DEFAULT = "no address was set, and at the default one, on this machine, nobody answers: {text}"
 
 
@@ -22,7 +21,7 @@ def settled(candidate: "candidates.Candidate", book: casebook.Casebook) -> "cand
         return _without_device(candidate, book)
     if candidate.rule == _BUSY:
         return in_exclusive_mode(candidate, book)
-    if candidate.cause not in _OF_A_SERVICE or not regexes.ready(_LOOPBACK).search(candidate.text):
+    if candidate.cause not in _OF_A_SERVICE or not regexes.ready(hosts.LOOPBACK).search(candidate.text):
         return candidate
     ports = {entry.signal.fields.get("port", "") for entry in book.of_rule("address_by_default")}
     asked = any(port and regexes.ready(rf"(?<!\d){port}(?!\d)").search(candidate.text) for port in ports)
@@ -124,7 +123,7 @@ def _no_way(chosen: "candidates.Candidate", book: casebook.Casebook) -> bool:
 
 
 _EXPIRED = r"(?i)expire"
-_AT_LOOPBACK = rf"(?i)connect\w*(?: to)? [\[(]?(?:{_LOOPBACK})"
+_AT_LOOPBACK = rf"(?i)connect\w*(?: to)? [\[(]?(?:{hosts.LOOPBACK})"
 _ONLY_TRIED = "errno: 99"
 """What torch warns of wherever a machine has no address of IPv6; it goes on by the other."""
 _FROM_FIRST = r"\bfrom \[0\] via\b|\bkeys: .{0,80}/0//"

@@ -3,7 +3,8 @@
 import re
 from datetime import UTC, datetime
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+"""Seconds of each unit of time."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
 _SIZES = {
     "": 1,
@@ -30,7 +31,7 @@ def parse_duration(text: str) -> float:
         return float(stripped)
     if not stripped or not re.fullmatch(rf"(?:{_PART.pattern}\s*)+", stripped):
         raise ValueError(f"{text!r} is no duration: write 30s, 10m, 1h30m or 2d")
-    return sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(stripped))
+    return sum(float(n) * UNITS[unit] for n, unit in _PART.findall(stripped))
 
 
 def format_duration(seconds: float) -> str:

@@ -29,7 +29,7 @@ SIGNAMES: Mapping[int, str] = {
     25: "SIGXFSZ",
     31: "SIGSYS",
 }
-NUMBERS: Mapping[str, str] = {name: str(number) for number, name in SIGNAMES.items()}
+NUMBERS: Mapping[str, int] = {name: number for number, name in SIGNAMES.items()}
 _C, _A = failures.Cause, failures.Action
 
 

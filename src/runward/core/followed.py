@@ -1,12 +1,11 @@
 """What a failed request followed from: a refusal told in passing, or the end of what it asked on its own machine."""
 
-from runward.core import candidates, casebook, failures, regexes
+from runward.core import candidates, casebook, failures, hosts, regexes
 
 _C = failures.Cause
 _REQUESTS = (_C.NETWORK, _C.HUB_NETWORK)
 _REFUSALS = (_C.AUTH, _C.PERMISSION, _C.DISK_FULL)
 """What no second try changes."""
-_HERE = r"(?:\blocalhost\b|\b127\.0\.0\.1\b|\b0\.0\.0\.0\b|\[::1?\])"
 
 
 def cause(
@@ -33,7 +32,7 @@ def _refused(chosen: candidates.Candidate, before: list[candidates.Candidate]) -
 
 def _ended(chosen: candidates.Candidate, before: list[candidates.Candidate]) -> candidates.Candidate | None:
     """The exception that ended what was asked: it ran on the same machine and in the same log."""
-    if not regexes.ready(_HERE).search(chosen.text[:1000]):
+    if not regexes.ready(hosts.LOOPBACK).search(chosen.text[:1000]):
         return None
     ends = [
         one

@@ -13,6 +13,8 @@ OWN = (
     r"|[a-z_][\w-]{0,62}|[\w.-]{1,120}\.(?:svc|local|localdomain|internal|cluster|lan|intra|intranet|corp|home|private|arpa)"
 )
 """A name without a domain, one under a domain that the world does not know, or a private address."""
+LOOPBACK = r"\blocalhost\b|\b127\.0\.0\.1\b|\b0\.0\.0\.0\b|\[?::1\b|\[::\]"
+"""This machine, as the address of a service."""
 _HUB = r"(?i)hugging ?face|\bhf[_-]|\bhub\b"
 
 

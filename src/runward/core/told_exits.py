@@ -34,7 +34,6 @@ _SHELLS = {
     "terminated": 15,
 }
 """What a shell prints of a child that a signal ended, the plainest words last."""
-_NUMBERS = {name.removeprefix("SIG").lower(): number for number, name in exits.SIGNAMES.items()}
 
 
 def status(raw: object) -> "job.ExitStatus | None":
@@ -96,7 +95,7 @@ def _of_words(text: str) -> "job.ExitStatus | None":
             return exits.status(int(coded["code"]))
     named = regexes.ready(_NAMED).search(text)
     if named:
-        return exits.status(-_NUMBERS[named["name"].lower()])
+        return exits.status(-exits.NUMBERS["SIG" + named["name"].upper()])
     words = text.lower()
     number = next((number for word, number in _SHELLS.items() if word in words), None)
     if number is not None:

@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Mapping
 
-from runward.core import regexes
+from runward.core import durations, regexes
 
 LIMIT = 4000
 """Characters of one value that are read."""
 _NUMBER = re.compile(r"\s*[~>≈]?\s*(\d{1,3}(?:,\d{3}){1,4}(?![,\d])|\d{1,12})(\.\d{1,6})?")
 _CLOCK = re.compile(r"\s*(?:(\d{1,4})-)?(\d{1,4}):(\d\d)(?::(\d\d)(?:\.\d+)?)?\s*")
 _SPAN = re.compile(r"(?i)(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)[a-z]{0,8}\b")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _ONE = ("value", "max", "avg", "mean")
 """Keys under which an object holds the number that it is about."""
 
@@ -60,7 +59,7 @@ def seconds(value: object) -> float | None:
             return _of_clock(clock)
         spans = _SPAN.findall(value[:40])
         if spans:
-            return sum(float(count) * _SECONDS[unit.lower()] for count, unit in spans)
+            return sum(float(count) * durations.UNITS[unit.lower()] for count, unit in spans)
     return number(value)
 
 
