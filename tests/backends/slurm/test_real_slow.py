@@ -94,7 +94,7 @@ def test_a_rank_under_srun_that_is_killed_is_told_and_the_training_goes_on(slow:
 def test_a_job_that_was_warned_of_its_limit_goes_on_in_a_new_job(slow: slow_runs.Slow) -> None:
     assert slow.ended("warned") == 0, slow.world.words()
     first, second = slow.world.attempts("warned")
-    assert first["exit"]["code"] == 0
+    assert first["exit"]["code"] == 0, json.dumps(first)
     assert first["verdict"]["cause"] == "time_limit", json.dumps(first["verdict"])
     assert first["decision"]["counted"] is False
     assert second["resumed_from"]["path"] == str(slow.checkpoints("warned") / "step_4.pt")
